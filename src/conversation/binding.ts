@@ -1,0 +1,27 @@
+/** A binding: "this conversation currently speaks in that session". Pure rules, applied inside `admit`. */
+
+/** A live binding survives clock steps back of up to a minute; one from further in the future is void (H2). */
+const CLOCK_TOLERANCE_MS = 60_000;
+
+export type BindingState = "valid" | "expired" | "from_the_future";
+
+/** H2: valid while −60 s ≤ now − sentAt < ttl. A pinned binding has no ttl (H4). */
+export function bindingState(binding: { sentAt: number; ttlMs: number | null }, now: number): BindingState {
+  if (binding.ttlMs === null) return "valid";
+  const age = now - binding.sentAt;
+  if (age < -CLOCK_TOLERANCE_MS) return "from_the_future";
+  return age < binding.ttlMs ? "valid" : "expired";
+}
+
+/** Why a bound session cannot be spoken in any more, or null (H7, H9, H10). */
+export function bindingFault(
+  binding: { setBy: string },
+  conversation: { agent: string },
+  session: { agent: string; ownerPerson: string | null; endedAt: number | null; suspended: string | null } | null,
+): "gone" | "ended" | "owner_changed" | "agent_changed" | null {
+  if (session === null) return "gone";
+  if (session.endedAt !== null || session.suspended !== null) return "ended";
+  if (session.agent !== conversation.agent) return "agent_changed";
+  if (session.ownerPerson !== binding.setBy) return "owner_changed";
+  return null;
+}

@@ -1,0 +1,135 @@
+/**
+ * Every error a person sees has a code, a sentence and a remedy (E3). This table is the only place where the three stand;
+ * the HTTP status and the command's exit code are here too. Stack traces are for the log.
+ */
+interface ErrorKind {
+  readonly status: number;
+  /** 1 the request was refused or failed; 2 the call or the configuration is wrong; 3 the state or the machine is not usable. */
+  readonly exit: 1 | 2 | 3;
+  readonly remedy: string;
+}
+
+const KINDS = {
+  source_invalid: {
+    status: 400,
+    exit: 1,
+    remedy: "Send the missing or corrected field; `tertulia explain` shows how a source is read.",
+  },
+  request_invalid: { status: 400, exit: 2, remedy: "Correct the request; docs/http.md shows each one." },
+  body_too_large: { status: 413, exit: 1, remedy: "Send at most 1 MB." },
+  content_type: { status: 415, exit: 1, remedy: "Send the body as application/json." },
+  unauthorized: {
+    status: 401,
+    exit: 1,
+    remedy: "Send `Authorization: Bearer <token>`; the owner's token is in the file `token` in the state folder.",
+  },
+  forbidden: { status: 403, exit: 1, remedy: "Use a conversation of your own, or ask the owner." },
+  origin_refused: {
+    status: 403,
+    exit: 1,
+    remedy: "Call from the same origin, or from a program that sends no Origin header.",
+  },
+  agent_unknown: { status: 404, exit: 1, remedy: "`GET /v1/models` or `tertulia doctor` lists the agents." },
+  conversation_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the conversations." },
+  session_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the sessions." },
+  message_unknown: { status: 404, exit: 1, remedy: "Check the id; ids of messages are numbers." },
+  route_unknown: { status: 404, exit: 1, remedy: "docs/http.md lists the routes." },
+  session_required: {
+    status: 400,
+    exit: 2,
+    remedy:
+      "Name the session with --session ID (TERTULIA_SESSION_ID is used when set), or say --no-session to bind nothing.",
+  },
+  session_ended: { status: 409, exit: 1, remedy: "Choose a live session, or `/resume` that one first." },
+  agent_mismatch: { status: 409, exit: 1, remedy: "A session can only be bound to conversations of its own agent." },
+  idempotency_conflict: { status: 422, exit: 1, remedy: "Use a new Idempotency-Key for a different body." },
+  queue_full: { status: 429, exit: 1, remedy: "Wait for the agent to answer, or stop its turn with /stop." },
+  busy: { status: 429, exit: 1, remedy: "Wait until the running turn has ended, or /stop it." },
+  turn_failed: { status: 502, exit: 1, remedy: "Ask again; `tertulia sessions show` keeps what was said." },
+  turn_interrupted: {
+    status: 502,
+    exit: 1,
+    remedy: "Ask again under a new Idempotency-Key; what had been said is kept in the session.",
+  },
+  turn_withdrawn: {
+    status: 409,
+    exit: 1,
+    remedy: "The conversation was reset before this message was answered: send it again.",
+  },
+  turn_timeout: { status: 502, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
+  runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia doctor` shows the state of each runtime." },
+  runtime_died: { status: 502, exit: 1, remedy: "Try again: the agent is started anew with the conversation so far." },
+  store_unavailable: {
+    status: 503,
+    exit: 3,
+    remedy:
+      "Free some disk space; nothing that was acknowledged is lost, and the next message works without a restart.",
+  },
+  store_corrupt: {
+    status: 500,
+    exit: 3,
+    remedy: "Keep the file for repair, and start with another TERTULIA_HOME or restore a copy of state.db.",
+  },
+  store_newer: { status: 500, exit: 3, remedy: "Install the newer Tertulia again; this one does not touch the file." },
+  store_older: { status: 500, exit: 3, remedy: "Start the gateway once: it migrates the file forward." },
+  stale_claim: { status: 503, exit: 3, remedy: "Another gateway has taken over this state; stop this one." },
+  gateway_running: {
+    status: 409,
+    exit: 3,
+    remedy: "Use the running gateway, stop it, or choose another folder with --home.",
+  },
+  gateway_down: { status: 503, exit: 3, remedy: "Start it with `tertulia start`." },
+  gateway_stopping: { status: 503, exit: 3, remedy: "Try again in a moment." },
+  port_taken: {
+    status: 500,
+    exit: 3,
+    remedy: "Choose another port with --port or TERTULIA_PORT, or end the program that uses it.",
+  },
+  home_unwritable: {
+    status: 500,
+    exit: 3,
+    remedy: "Give yourself the right to write there, or choose another folder with --home or TERTULIA_HOME.",
+  },
+  disk_full: { status: 503, exit: 3, remedy: "Free some disk space, then start again; nothing was changed." },
+  config_invalid: { status: 500, exit: 2, remedy: "Correct the named key; `tertulia config check` shows all of them." },
+  usage: { status: 400, exit: 2, remedy: "`tertulia help` shows the commands." },
+  internal: { status: 500, exit: 3, remedy: "Please report this with the lines of the log around it." },
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof KINDS;
+
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(KINDS, code);
+}
+
+/** The one error type of the project. `message` is a sentence for a person; the remedy comes from the table unless a closer one is given. */
+export class TertuliaError extends Error {
+  override readonly name = "TertuliaError";
+  readonly code: ErrorCode;
+  readonly remedy: string;
+
+  constructor(code: ErrorCode, sentence: string, options: { cause?: unknown; remedy?: string } = {}) {
+    super(sentence, options.cause === undefined ? {} : { cause: options.cause });
+    this.code = code;
+    this.remedy = options.remedy ?? KINDS[code].remedy;
+  }
+
+  get status(): number {
+    return KINDS[this.code].status;
+  }
+
+  get exitCode(): number {
+    return KINDS[this.code].exit;
+  }
+
+  /** As shown on the wire and by `--json`. */
+  toJSON(): { code: ErrorCode; message: string; remedy: string } {
+    return { code: this.code, message: this.message, remedy: this.remedy };
+  }
+}
+
+/** A bug becomes `internal`; what is already ours stays. Used at the four borders that catch. */
+export function asTertuliaError(cause: unknown): TertuliaError {
+  if (cause instanceof TertuliaError) return cause;
+  return new TertuliaError("internal", "Something went wrong inside Tertulia.", { cause });
+}

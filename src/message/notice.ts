@@ -1,0 +1,20 @@
+/** A notice is stored as a code and its arguments and rendered by reply/ at the attempt (O6). */
+export interface Notice {
+  readonly code: NoticeCode;
+  readonly args: Readonly<Record<string, string | number | boolean | null>>;
+}
+
+export type NoticeCode =
+  | "text" //              args.text: already a sentence (a command's reply)
+  | "busy" //              the door refuses while a turn runs (T5 reject)
+  | "queue_full" //        a cap of T5 was hit; args.limit
+  | "interrupted" //       the turn was cut by a crash; args.partial (T8)
+  | "stopped" //           /stop; args.found
+  | "withdrawn" //         a waiting message was withdrawn by a reset (R4)
+  | "failed" //            the turn failed; args.code, args.sentence (E3)
+  | "timeout" //           T7; args.minutes, args.limit
+  | "not_delivered" //     a part of the reply failed or is unknown (O4)
+  | "session_reset" //     R5; args.reason, args.session, args.previous
+  | "session_new" //       /new; args.session, args.agent, args.runtime
+  | "binding_ended" //     H10; args.reason
+  | "session_ended_here"; // H9: the session this door was bound to has ended; args.reason

@@ -1,0 +1,548 @@
+/**
+ * RuntimePool: keeps agents warm between turns (B1 to B5), one handle per (session, runtime).
+ *
+ * It owns the handles, their health and their restart counts; which turn runs is the turn queue's knowledge. Whoever waits is served in the
+ * order of asking, and nobody overtakes a session that waits for a place. At most `maxWarm` handles are alive at any moment, those in a
+ * turn and those still closing included. What it remembers shrinks back: a session that is parked is forgotten, one that failed or died is
+ * forgotten some time later.
+ */
+import { TertuliaError } from "../errors.ts";
+import type { Clock } from "../util/clock.ts";
+import type { AgentSession, OpenedHow, OpenRequest, Runtime } from "./runtime.ts";
+
+/** How long a park, or the end of an aborted open, is waited for before it is abandoned. */
+const PATIENCE_MS = 5_000;
+const FIRST_BACKOFF_MS = 1_000;
+const LONGEST_BACKOFF_MS = 60_000;
+/** How long after its back-off a failing session is remembered, so that the next failure waits longer. */
+const BROKEN_MEMORY_MS = 60_000;
+
+export interface RuntimePoolOptions {
+  readonly clock: Clock;
+  /** How long an unused handle stays warm. */
+  readonly idleMs: number;
+  /** At least 1. */
+  readonly maxWarm: number;
+  /** Must not throw. */
+  readonly onEvent: (event: RuntimePoolEvent) => void;
+}
+
+export type HandleStateName = "cold" | "warming" | "warm" | "busy" | "draining" | "broken";
+
+export interface RuntimePoolEvent {
+  readonly sessionId: string;
+  readonly runtime: string;
+  readonly from: HandleStateName;
+  readonly to: HandleStateName;
+  readonly at: number;
+  /** Of a handle that was just opened. */
+  readonly how?: OpenedHow;
+  /** Why it could not be opened, why it died, or why it did not close in order. */
+  readonly problem?: unknown;
+}
+
+export interface AcquireRequest {
+  readonly sessionId: string;
+  readonly runtime: Runtime;
+  /** Asked only when a handle has to be opened. Its `signal` is replaced by one that aborts when nobody waits for the handle any more. */
+  readonly request: () => Promise<OpenRequest>;
+  readonly signal: AbortSignal;
+  /** Restarts known from before, taken where the pool does not know the session; 0 when absent. */
+  readonly restarts?: number;
+}
+
+/** The right to use a handle, until one of `release` and `discard`; what is called after the first does nothing. */
+export interface Lease {
+  readonly session: AgentSession;
+  /** Whether the handle was opened for this lease. */
+  readonly cold: boolean;
+  readonly how: OpenedHow;
+  readonly restarts: number;
+  release(): void;
+  /** The handle is not to be used again (it hangs, it lost its session): counts as a restart. Settles when it is closed. Never rejects. */
+  discard(): Promise<void>;
+}
+
+export interface HandleStatus {
+  readonly sessionId: string;
+  readonly runtime: string;
+  readonly state: HandleStateName;
+  /** When it came into this state. */
+  readonly since: number;
+  readonly restarts: number;
+  readonly how?: OpenedHow;
+  /** Of a broken one: when it may be tried again. */
+  readonly until?: number;
+}
+
+export interface RuntimePoolCounters {
+  readonly opened: number;
+  /** Closed in order, evicted ones included. */
+  readonly parked: number;
+  readonly evicted: number;
+  /** Handles that died or were discarded. */
+  readonly restarted: number;
+}
+
+/**
+ * cold → warming → warm ⇄ busy → draining → cold; warming → broken → warming. A handle that dies is cold at once, or, in a turn, when its
+ * lease ends; warming goes back to cold when nobody wants the handle any more, and to draining when it arrives after all.
+ */
+type HandleState =
+  /** `forgetAt`: a handle was lost, and the count of its restarts is kept until then. */
+  | { readonly name: "cold"; readonly forgetAt?: number; readonly problem?: unknown }
+  | { readonly name: "warming"; readonly abort: AbortController; readonly over: Promise<void> }
+  | { readonly name: "warm"; readonly handle: Handle }
+  | { readonly name: "busy"; readonly handle: Handle }
+  | { readonly name: "draining"; readonly over: Promise<void> }
+  | { readonly name: "broken"; readonly until: number; readonly forgetAt: number; readonly problem: unknown };
+
+interface Handle {
+  readonly session: AgentSession;
+  health: "ok" | "dead";
+  leases: number;
+  stopListening: () => void;
+}
+
+interface Slot {
+  readonly sessionId: string;
+  readonly runtime: Runtime;
+  state: HandleState;
+  since: number;
+  restarts: number;
+  /** Opens that failed in a row. */
+  failures: number;
+}
+
+interface Waiter {
+  slot: Slot;
+  readonly request: () => Promise<OpenRequest>;
+  readonly resolve: (lease: Lease) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+type Opening =
+  | { readonly kind: "opened"; readonly session: AgentSession }
+  /** The question what to open was not answered: no fault of the runtime. */
+  | { readonly kind: "unasked"; readonly cause: unknown }
+  | { readonly kind: "failed"; readonly cause: unknown };
+
+const LATE = Symbol("late");
+
+export function createRuntimePool(options: RuntimePoolOptions): RuntimePool {
+  return new RuntimePool(options);
+}
+
+export class RuntimePool {
+  readonly #options: RuntimePoolOptions;
+  readonly #clock: Clock;
+  /** By session, then by name of the runtime. A slot that is not in here was dropped, and ends with its handle. */
+  readonly #slots = new Map<string, Map<string, Slot>>();
+  readonly #waiting = new Set<Waiter>();
+  readonly #counters = { opened: 0, parked: 0, evicted: 0, restarted: 0 };
+  /** The only one, for the idle and the remembered. */
+  #timer: { readonly at: number; readonly cancel: () => void } | null = null;
+  #closing: Promise<void> | null = null;
+
+  // Views of the slots' states, written by #move.
+  /** Slots that take a place: warming, warm, busy, draining. */
+  readonly #alive = new Set<Slot>();
+  /** The warm ones, the least recently used first. */
+  readonly #idle = new Set<Slot>();
+  readonly #draining = new Set<Slot>();
+  /** Cold or broken ones to be forgotten by the timer. */
+  readonly #remembered = new Set<Slot>();
+
+  constructor(options: RuntimePoolOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+  }
+
+  /**
+   * Waits for the session's own handle, and for a place. Rejects with the signal's reason when it aborts, with `runtime_failed` when the
+   * handle cannot be opened or is broken, with what `request` threw, and with `gateway_stopping` once the pool closes.
+   */
+  acquire({ sessionId, runtime, request, signal, restarts = 0 }: AcquireRequest): Promise<Lease> {
+    if (this.#closing) return Promise.reject(stopping());
+    if (signal.aborted) return Promise.reject(signal.reason);
+    const slot = this.#slotOf(sessionId, runtime, restarts);
+    const { state } = slot;
+    if (state.name === "broken" && this.#clock.now() < state.until) {
+      return Promise.reject(broken(slot, state.problem, state.until - this.#clock.now()));
+    }
+
+    const { promise, resolve, reject } = Promise.withResolvers<Lease>();
+    const waiter: Waiter = { slot, request, resolve, reject };
+    this.#waiting.add(waiter);
+    this.#serve();
+    if (!this.#waiting.has(waiter)) return promise;
+
+    const leave = (): void => {
+      this.#dismiss(waiter, signal.reason);
+      this.#serve();
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    return promise.finally(() => signal.removeEventListener("abort", leave));
+  }
+
+  /**
+   * The session has ended (R4), or has to be opened anew: an idle handle is parked now, and the promise waits for that; a busy one is parked
+   * when it is released or discarded, without the promise waiting. Who waits for the session gets a new handle. Safe to repeat.
+   */
+  async drop(sessionId: string): Promise<void> {
+    const dropped = [...(this.#slots.get(sessionId)?.values() ?? [])];
+    this.#slots.delete(sessionId);
+    for (const waiter of this.#waiting) {
+      if (waiter.slot.sessionId === sessionId) waiter.slot = this.#slotOf(sessionId, waiter.slot.runtime, 0);
+    }
+    for (const slot of dropped) this.#remembered.delete(slot);
+    const over = dropped.filter((slot) => slot.state.name !== "busy").map((slot) => this.#end(slot));
+    this.#serve();
+    await Promise.all(over);
+  }
+
+  /** Every handle that is alive, failing, or lost a short while ago. */
+  list(): readonly HandleStatus[] {
+    const known = [...this.#slots.values()].flatMap((runtimes) => [...runtimes.values()]);
+    return [...new Set([...known, ...this.#alive])].map(({ sessionId, runtime, state, since, restarts }) => ({
+      sessionId,
+      runtime: runtime.name,
+      state: state.name,
+      since,
+      restarts,
+      ...("handle" in state ? { how: state.handle.session.how } : {}),
+      ...(state.name === "broken" ? { until: state.until } : {}),
+    }));
+  }
+
+  get counters(): RuntimePoolCounters {
+    return { ...this.#counters };
+  }
+
+  /** Parks every handle, those in a turn too, and waits for it: no timer and no handle is left. Safe to repeat. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.resolve().then(() => this.#closeAll());
+    return this.#closing;
+  }
+
+  async #closeAll(): Promise<void> {
+    for (const waiter of this.#waiting) this.#dismiss(waiter, stopping());
+    while (this.#alive.size > 0) await Promise.all([...this.#alive].map((slot) => this.#end(slot)));
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#slots.clear();
+    this.#remembered.clear();
+  }
+
+  /** Gives out what can be given out, in the order of asking; makes place for those who need one. */
+  #serve(): void {
+    const claimants = new Set<Slot>();
+    let placesNeeded = 0;
+    for (const waiter of this.#waiting) {
+      const { slot } = waiter;
+      if (slot.state.name === "warm") {
+        this.#waiting.delete(waiter);
+        waiter.resolve(this.#lend(slot, slot.state.handle));
+        continue;
+      }
+      const isToOpen = slot.state.name === "cold" || slot.state.name === "broken";
+      if (!isToOpen || claimants.has(slot) || this.#hasClosingPredecessor(slot)) continue;
+      claimants.add(slot);
+      if (this.#alive.size < this.#options.maxWarm) {
+        void this.#warm(slot, waiter);
+        continue;
+      }
+      placesNeeded++;
+      if (placesNeeded <= this.#draining.size) continue;
+      const [leastRecentlyUsed] = this.#idle;
+      if (!leastRecentlyUsed) return;
+      this.#counters.evicted++;
+      void this.#end(leastRecentlyUsed);
+    }
+  }
+
+  #lend(slot: Slot, handle: Handle): Lease {
+    this.#move(slot, { name: "busy", handle });
+    let end: Promise<void> | null = null;
+    return {
+      session: handle.session,
+      cold: handle.leases++ === 0,
+      how: handle.session.how,
+      restarts: slot.restarts,
+      release: () => {
+        end ??= holds(slot, handle) ? this.#settle(slot, handle) : this.#end(slot);
+      },
+      discard: () => {
+        end ??= holds(slot, handle) ? this.#discard(slot, handle) : this.#end(slot);
+        return end;
+      },
+    };
+  }
+
+  async #discard(slot: Slot, handle: Handle): Promise<void> {
+    if (handle.health === "dead") return this.#settle(slot, handle);
+    this.#countRestart(slot);
+    await this.#drain(slot, handle, this.#clock.now() + this.#options.idleMs);
+  }
+
+  /** Where a handle goes that nobody uses now. */
+  async #settle(slot: Slot, handle: Handle): Promise<void> {
+    if (handle.health === "dead") {
+      this.#move(slot, { name: "cold", forgetAt: this.#clock.now() + this.#options.idleMs });
+    } else if (this.#closing || !this.#isKnown(slot)) {
+      return this.#drain(slot, handle);
+    } else {
+      this.#move(slot, { name: "warm", handle });
+    }
+    this.#serve();
+  }
+
+  // ---- warming
+
+  async #warm(slot: Slot, waiter: Waiter): Promise<void> {
+    const abort = new AbortController();
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    this.#move(slot, { name: "warming", abort, over });
+    const opening = await this.#openUnlessAborted(slot.runtime, waiter.request, abort.signal);
+    if (opening.kind === "opened") await this.#opened(slot, opening.session);
+    else this.#unopened(slot, waiter, opening, abort.signal);
+    resolve();
+  }
+
+  async #opened(slot: Slot, session: AgentSession): Promise<void> {
+    this.#counters.opened++;
+    slot.failures = 0;
+    const handle: Handle = { session, health: "ok", leases: 0, stopListening: () => undefined };
+    handle.stopListening = session.onDead((failure) => this.#died(slot, handle, failure));
+    await this.#settle(slot, handle);
+  }
+
+  #unopened(
+    slot: Slot,
+    waiter: Waiter,
+    { kind, cause }: Exclude<Opening, { kind: "opened" }>,
+    signal: AbortSignal,
+  ): void {
+    if (signal.aborted) {
+      this.#move(slot, { name: "cold" });
+    } else if (kind === "unasked") {
+      this.#waiting.delete(waiter);
+      waiter.reject(cause);
+      this.#move(slot, { name: "cold" });
+    } else {
+      const backOffMs = Math.min(FIRST_BACKOFF_MS * 2 ** slot.failures, LONGEST_BACKOFF_MS);
+      slot.failures++;
+      const until = this.#clock.now() + backOffMs;
+      this.#move(slot, { name: "broken", until, forgetAt: until + BROKEN_MEMORY_MS, problem: cause });
+      const error = cause instanceof TertuliaError ? cause : broken(slot, cause, backOffMs);
+      for (const other of this.#waiting) if (other.slot === slot) this.#dismiss(other, error);
+    }
+    this.#serve();
+  }
+
+  /** After an abort the runtime has a little time to come to an end; what it opens later is parked. */
+  async #openUnlessAborted(runtime: Runtime, ask: Waiter["request"], signal: AbortSignal): Promise<Opening> {
+    const opening = openHandle(runtime, ask, signal);
+    const aborted = Promise.withResolvers<typeof LATE>();
+    signal.addEventListener("abort", () => aborted.resolve(LATE), { once: true });
+    let first = await Promise.race([opening, aborted.promise]);
+    if (first === LATE) first = await this.#patiently(opening);
+    if (first !== LATE) return first;
+    void opening.then((late) => (late.kind === "opened" ? this.#park(late.session) : undefined));
+    return { kind: "failed", cause: signal.reason };
+  }
+
+  // ---- the end of a handle
+
+  /** Nobody wants the handle, or its place is needed. Never rejects. */
+  #end(slot: Slot): Promise<void> {
+    const { state } = slot;
+    if (state.name === "warm" || state.name === "busy") return this.#drain(slot, state.handle);
+    if (state.name === "warming") state.abort.abort(new Error("The handle is not wanted any more."));
+    return state.name === "warming" || state.name === "draining" ? state.over : Promise.resolve();
+  }
+
+  async #drain(slot: Slot, handle: Handle, forgetAt?: number): Promise<void> {
+    handle.stopListening();
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    this.#move(slot, { name: "draining", over });
+    const problem = await this.#park(handle.session);
+    if (problem === undefined) this.#counters.parked++;
+    const about = { ...(problem === undefined ? {} : { problem }), ...(forgetAt === undefined ? {} : { forgetAt }) };
+    this.#move(slot, { name: "cold", ...about });
+    resolve();
+    this.#serve();
+  }
+
+  /** What went wrong, if anything. */
+  async #park(session: AgentSession): Promise<unknown> {
+    try {
+      if ((await this.#patiently(session.park())) !== LATE) return undefined;
+      return new Error(`The agent did not close within ${PATIENCE_MS / 1000} s and was abandoned.`);
+    } catch (cause) {
+      return cause ?? new Error("The agent did not close.");
+    }
+  }
+
+  async #patiently<T>(promise: Promise<T>): Promise<T | typeof LATE> {
+    const late = Promise.withResolvers<typeof LATE>();
+    const stop = this.#clock.after(PATIENCE_MS, () => late.resolve(LATE));
+    try {
+      return await Promise.race([promise, late.promise]);
+    } finally {
+      stop();
+    }
+  }
+
+  #died(slot: Slot, handle: Handle, problem: unknown): void {
+    if (handle.health === "dead") return;
+    handle.health = "dead";
+    this.#countRestart(slot);
+    // In a turn, the lease says when it is over.
+    if (slot.state.name !== "warm" || slot.state.handle !== handle) return;
+    this.#move(slot, { name: "cold", forgetAt: this.#clock.now() + this.#options.idleMs, problem });
+    this.#serve();
+  }
+
+  #countRestart(slot: Slot): void {
+    slot.restarts++;
+    this.#counters.restarted++;
+  }
+
+  // ---- the one change of state, and what is remembered
+
+  #move(slot: Slot, state: HandleState): void {
+    const from = slot.state.name;
+    const now = this.#clock.now();
+    slot.state = state;
+    slot.since = now;
+    const isAlive = state.name !== "cold" && state.name !== "broken";
+    include(this.#alive, slot, isAlive);
+    include(this.#idle, slot, state.name === "warm");
+    include(this.#draining, slot, state.name === "draining");
+
+    const forgetAt = "forgetAt" in state && this.#isKnown(slot) ? state.forgetAt : undefined;
+    include(this.#remembered, slot, forgetAt !== undefined);
+    if (forgetAt !== undefined) this.#wakeAt(forgetAt);
+    else if (!isAlive) this.#forgetUnlessWanted(slot);
+    if (state.name === "warm") this.#wakeAt(now + this.#options.idleMs);
+
+    this.#options.onEvent({
+      sessionId: slot.sessionId,
+      runtime: slot.runtime.name,
+      from,
+      to: state.name,
+      at: now,
+      ...(from === "warming" && state.name === "warm" ? { how: state.handle.session.how } : {}),
+      ...("problem" in state ? { problem: state.problem } : {}),
+    });
+  }
+
+  #slotOf(sessionId: string, runtime: Runtime, restarts: number): Slot {
+    let runtimes = this.#slots.get(sessionId);
+    if (!runtimes) {
+      runtimes = new Map();
+      this.#slots.set(sessionId, runtimes);
+    }
+    let slot = runtimes.get(runtime.name);
+    if (!slot) {
+      slot = { sessionId, runtime, state: { name: "cold" }, since: this.#clock.now(), restarts, failures: 0 };
+      runtimes.set(runtime.name, slot);
+    }
+    return slot;
+  }
+
+  #isKnown(slot: Slot): boolean {
+    return this.#slots.get(slot.sessionId)?.get(slot.runtime.name) === slot;
+  }
+
+  /** Whether a dropped handle of the same session is still on its way out; one in a turn is not waited for. */
+  #hasClosingPredecessor(slot: Slot): boolean {
+    for (const other of this.#alive) {
+      const isSame = other.sessionId === slot.sessionId && other.runtime.name === slot.runtime.name;
+      if (isSame && other !== slot && other.state.name !== "busy") return true;
+    }
+    return false;
+  }
+
+  #isWanted(slot: Slot): boolean {
+    for (const waiter of this.#waiting) if (waiter.slot === slot) return true;
+    return false;
+  }
+
+  #dismiss(waiter: Waiter, cause: unknown): void {
+    if (!this.#waiting.delete(waiter)) return;
+    waiter.reject(cause);
+    const { slot } = waiter;
+    if (slot.state.name === "warming" && !this.#isWanted(slot)) void this.#end(slot);
+    if (!this.#alive.has(slot) && !this.#remembered.has(slot)) this.#forgetUnlessWanted(slot);
+  }
+
+  #forgetUnlessWanted(slot: Slot): void {
+    if (!this.#isKnown(slot) || this.#isWanted(slot)) return;
+    const runtimes = this.#slots.get(slot.sessionId);
+    runtimes?.delete(slot.runtime.name);
+    if (runtimes?.size === 0) this.#slots.delete(slot.sessionId);
+  }
+
+  #wakeAt(at: number): void {
+    if (this.#closing || (this.#timer && this.#timer.at <= at)) return;
+    this.#timer?.cancel();
+    this.#timer = { at, cancel: this.#clock.after(at - this.#clock.now(), () => this.#tidy()) };
+  }
+
+  #tidy(): void {
+    this.#timer = null;
+    const now = this.#clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const slot of this.#idle) {
+      const dueAt = slot.since + this.#options.idleMs;
+      if (dueAt <= now) void this.#end(slot);
+      else next = Math.min(next, dueAt);
+    }
+    for (const slot of this.#remembered) {
+      const forgetAt = "forgetAt" in slot.state ? (slot.state.forgetAt ?? now) : now;
+      if (forgetAt > now) {
+        next = Math.min(next, forgetAt);
+      } else {
+        this.#remembered.delete(slot);
+        this.#forgetUnlessWanted(slot);
+      }
+    }
+    if (next !== Number.POSITIVE_INFINITY) this.#wakeAt(next);
+  }
+}
+
+async function openHandle(runtime: Runtime, ask: Waiter["request"], signal: AbortSignal): Promise<Opening> {
+  let request: OpenRequest;
+  try {
+    request = await ask();
+  } catch (cause) {
+    return { kind: "unasked", cause };
+  }
+  try {
+    return { kind: "opened", session: await runtime.open({ ...request, signal }) };
+  } catch (cause) {
+    return { kind: "failed", cause };
+  }
+}
+
+/** Whether the handle is still in its turn: not so when the pool closed meanwhile. */
+function holds(slot: Slot, handle: Handle): boolean {
+  return slot.state.name === "busy" && slot.state.handle === handle;
+}
+
+function include(set: Set<Slot>, slot: Slot, isMember: boolean): void {
+  if (isMember) set.add(slot);
+  else set.delete(slot);
+}
+
+function broken(slot: Slot, cause: unknown, waitMs: number): TertuliaError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  const sentence = `The runtime ${slot.runtime.name} could not be started; it can be tried again in ${seconds} s.`;
+  return new TertuliaError("runtime_failed", sentence, { cause });
+}
+
+function stopping(): TertuliaError {
+  return new TertuliaError("gateway_stopping", "The gateway is stopping.");
+}

@@ -1,0 +1,125 @@
+/**
+ * Runtime: what runs an agent. One `AgentSession` is one warm handle: the agent with one session's context in it.
+ * Failures of the agent are typed in the result of a turn, never thrown; `open` may throw TertuliaError `runtime_failed`.
+ */
+export interface Runtime {
+  readonly name: string;
+  /** `possible` where tools run out of our sight from the moment the prompt is written (T8). */
+  readonly effectsAtPrompt: "none" | "possible";
+  /** Resume, else load, else new with the primer; `how` says which. The caller closes what it opened (park). */
+  open(request: OpenRequest): Promise<AgentSession>;
+  probe(signal: AbortSignal): Promise<RuntimeProbe>;
+  /** The session will not be opened again. Safe to repeat. */
+  forget(ref: string): Promise<void>;
+  /** Ends everything; nothing of it lives on afterwards (B8). */
+  close(): Promise<void>;
+}
+
+export interface RuntimeProbe {
+  readonly ok: boolean;
+  readonly version?: string;
+  readonly detail: string;
+}
+
+export interface OpenRequest {
+  readonly sessionId: string;
+  readonly sessionKey: string;
+  /** What `ref` said when the session was last parked; absent for a session this runtime never had. */
+  readonly ref?: string;
+  /** The stable part of the context: byte-identical for the session's life. */
+  readonly stablePart: string;
+  /** The transcript so far, bounded, for an agent that lost or never had it. */
+  readonly primer: Primer;
+  readonly signal: AbortSignal;
+}
+
+export interface Primer {
+  /** Entries there are in all; `lines` holds the last of them. */
+  readonly total: number;
+  readonly lines: readonly HistoryLine[];
+}
+
+export interface HistoryLine {
+  readonly role: "user" | "assistant" | "mark";
+  /** As rendered for the agent: `[name]` and `[YOU]` are added when rendering (G2). */
+  readonly text: string;
+}
+
+export type OpenedHow = "created" | "resumed" | "loaded" | "primed";
+
+export interface AgentSession {
+  readonly ref: string;
+  readonly how: OpenedHow;
+  /** One at a time. Never rejects for what the agent did. Ends soon after `signal` aborts, with outcome `cancelled`. */
+  turn(input: TurnInput, options: TurnOptions): Promise<TurnResult>;
+  /** Hands a further message to the running turn; `too-late` when it can no longer be taken in. */
+  steer?(input: TurnInput): Promise<"consumed" | "too-late">;
+  /** Frees the memory; the ref stays resumable where the runtime can. Safe to repeat. */
+  park(): Promise<void>;
+  /** Called at most once, when the agent is gone for good. Returns the way to stop listening. */
+  onDead(listener: (failure: RuntimeFailure) => void): () => void;
+}
+
+export interface TurnInput {
+  readonly turnId: number;
+  /** The turn facts, delimited (C8); empty for a steer. */
+  readonly facts: string;
+  readonly text: string;
+  /** What the session holds since this runtime last looked (B7): own words sent elsewhere, turns of another runtime. */
+  readonly missed: readonly HistoryLine[];
+}
+
+export interface TurnOptions {
+  readonly signal: AbortSignal;
+  /** In order, only of this turn. A runtime whose tools are in our sight awaits it before a tool runs and before it says more. */
+  onEvent(event: TurnEvent): Promise<void>;
+}
+
+export type TurnEvent =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "thought"; readonly text: string }
+  | {
+      readonly type: "tool";
+      readonly id: string;
+      readonly title: string;
+      readonly state: "pending" | "running" | "done" | "failed";
+    }
+  | {
+      readonly type: "permission";
+      readonly id: string;
+      readonly title: string;
+      readonly options: readonly PermissionOption[];
+      answer(optionId: string | null): void;
+    };
+
+export interface PermissionOption {
+  readonly id: string;
+  readonly label: string;
+  readonly kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
+}
+
+export interface TurnResult {
+  readonly outcome: "done" | "cancelled" | "failed";
+  readonly text: string;
+  readonly usage?: { readonly input: number; readonly output: number; readonly cachedInput?: number };
+  /** Set exactly when `outcome` is `failed`. */
+  readonly failure?: RuntimeFailure;
+}
+
+export interface RuntimeFailure {
+  readonly kind:
+    | "session-gone"
+    | "process-died"
+    | "unreachable"
+    | "stalled"
+    | "truncated"
+    | "rate-limited"
+    | "auth"
+    | "overflow"
+    | "empty"
+    | "protocol"
+    | "refused";
+  /** A sentence for a person. */
+  readonly message: string;
+  readonly retryAfterMs?: number;
+}

@@ -1,0 +1,692 @@
+import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
+import { placeOf } from "../../conversation/place.ts";
+import { sessionKeyFor } from "../../conversation/session-key.ts";
+import { TertuliaError } from "../../errors.ts";
+import type { Source } from "../../message/source.ts";
+import { isSameTarget, type Target } from "../../message/target.ts";
+import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
+import type {
+  AdmitBatch,
+  AdmitOutcome,
+  AdmitResult,
+  AdmitRules,
+  Audience,
+  Authority,
+  BindEvent,
+  BoundBy,
+  Claim,
+  CommandEvent,
+  ConversationRef,
+  InboundEvent,
+  Landed,
+  MessageEvent,
+  RefusedEvent,
+  RejectCode,
+  SendEvent,
+  Speaker,
+  Turn,
+  TurnSignal,
+} from "../store.ts";
+import type { Database } from "./database.ts";
+import type { ConversationRecord, TurnRecord } from "./rows.ts";
+import {
+  type Admit,
+  clearBindings,
+  conversationRecord,
+  firstSession,
+  leaveForeignSessions,
+  resetSession,
+  resolveSession,
+  sessionRecord,
+  setBinding,
+  tell,
+} from "./sessions.ts";
+import { addDelivery, addEntry, addMessage, run } from "./turns.ts";
+
+/** The verb `admit`: a batch of events of one account and its cursor, in one transaction. */
+
+const RAW_LIMIT = 16 * 1024;
+
+/** A refusal of the domain found on the way: nothing of the event stays, the rest of the batch does. */
+class Rejection {
+  readonly code: RejectCode;
+  readonly sentence: string;
+  constructor(code: RejectCode, sentence: string) {
+    this.code = code;
+    this.sentence = sentence;
+  }
+}
+
+export function admit(db: Database, batch: AdmitBatch, claim: Claim): AdmitResult {
+  if (db.get("SELECT 1 FROM account WHERE id = ?", batch.account) === undefined) {
+    db.run("INSERT INTO account(id, platform) VALUES(?, ?)", batch.account, batch.platform);
+  }
+  const outcomes = batch.events.map((event) => admitEvent(db, batch, event, claim));
+  if (batch.cursor !== undefined) db.run("UPDATE account SET cursor = ? WHERE id = ?", batch.cursor, batch.account);
+  return { outcomes };
+}
+
+function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim: Claim): AdmitOutcome {
+  if (event.kind === "refused") return refuse(db, batch, event, event);
+  let ids = 0;
+  const context: Context = {
+    db,
+    claim,
+    now: batch.now,
+    batch,
+    notices: [],
+    ended: [],
+    settled: [],
+    wake: new Set(),
+    nextId: () => (ids++ === 0 ? event.freshId : `${event.freshId}-${ids - 1}`),
+  };
+  // Everything that can refuse an event comes before its first write, so that a refusal leaves nothing behind.
+  try {
+    switch (event.kind) {
+      case "message":
+      case "command":
+        return admitSpoken(context, event);
+      case "send":
+        return admitSend(context, event);
+      case "bind":
+        return admitBind(context, event);
+    }
+  } catch (problem) {
+    if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
+    if (!(problem instanceof TertuliaError) || problem.code !== "source_invalid") throw problem;
+    refuse(db, batch, event, { code: problem.code, sentence: problem.message, raw: JSON.stringify(event) });
+    return { kind: "rejected", code: "source_invalid", sentence: problem.message };
+  }
+}
+
+interface Context extends Admit {
+  readonly batch: AdmitBatch;
+}
+
+/** No poison loop: what cannot be admitted is kept, and the cursor passes it (T2). */
+function refuse(
+  db: Database,
+  batch: AdmitBatch,
+  event: { eventId: string },
+  refusal: Pick<RefusedEvent, "code" | "sentence" | "raw">,
+): AdmitOutcome {
+  if (!seen(db, batch.account, event.eventId)) {
+    remember(db, batch, event.eventId, null);
+    db.run(
+      "INSERT INTO refused_event(account_id, event_id, at, code, sentence, raw) VALUES(?, ?, ?, ?, ?, ?)",
+      batch.account,
+      event.eventId,
+      batch.now,
+      refusal.code,
+      refusal.sentence,
+      refusal.raw?.slice(0, RAW_LIMIT) ?? null,
+    );
+  }
+  return { kind: "rejected", code: "request_invalid", sentence: refusal.sentence };
+}
+
+function seen(db: Database, account: string, eventId: string): { message_id: number | null } | undefined {
+  return db.get("SELECT message_id FROM event_seen WHERE account_id = ? AND event_id = ?", account, eventId);
+}
+
+function remember(db: Database, batch: AdmitBatch, eventId: string, messageId: number | null): void {
+  db.run(
+    "INSERT INTO event_seen(account_id, event_id, message_id, at) VALUES(?, ?, ?, ?)",
+    batch.account,
+    eventId,
+    messageId,
+    batch.now,
+  );
+}
+
+// ---- messages and commands
+
+function admitSpoken(context: Context, event: MessageEvent | CommandEvent): AdmitOutcome {
+  const { db, batch } = context;
+  const known = seen(db, batch.account, event.eventId);
+  if (known !== undefined) return duplicate(db, known.message_id, null);
+  const who = authorityOf(db, event.source, event.speaker);
+  const conversation = conversationFor(context, event, who);
+  const stored = storedMessage(db, conversation, event);
+  if (stored !== undefined && intakeOf(db, conversation.id, stored) !== undefined) {
+    remember(db, batch, event.eventId, stored);
+    return duplicate(db, stored, conversation.id);
+  }
+  if (event.idempotency !== undefined && who.personId !== undefined) {
+    const earlier = db.get<{ message_id: number; body_hash: string }>(
+      "SELECT message_id, body_hash FROM idempotency WHERE person_id = ? AND conversation_id = ? AND key = ?",
+      who.personId,
+      conversation.id,
+      event.idempotency.key,
+    );
+    if (earlier !== undefined) {
+      if (earlier.body_hash === event.idempotency.bodyHash) return duplicate(db, earlier.message_id, conversation.id);
+      throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
+    }
+  }
+  const messageId = stored ?? storeMessage(context, conversation, event);
+  remember(db, batch, event.eventId, messageId);
+  if (event.idempotency !== undefined && who.personId !== undefined) {
+    db.run(
+      "INSERT INTO idempotency(person_id, conversation_id, key, body_hash, message_id, at) VALUES(?, ?, ?, ?, ?, ?)",
+      who.personId,
+      conversation.id,
+      event.idempotency.key,
+      event.idempotency.bodyHash,
+      messageId,
+      context.now,
+    );
+  }
+  db.run(
+    "UPDATE conversation SET target = ?, at = ? WHERE id = ?",
+    JSON.stringify(event.target),
+    context.now,
+    conversation.id,
+  );
+  const here = { ...conversation, target: JSON.stringify(event.target) };
+  return event.kind === "command"
+    ? command(context, here, event, messageId, who)
+    : message(context, here, event, messageId, who);
+}
+
+function duplicate(db: Database, messageId: number | null, conversationId: number | null): AdmitOutcome {
+  const intake =
+    messageId === null
+      ? undefined
+      : db.get<{ conversation_id: number; turn_id: number | null }>(
+          "SELECT conversation_id, turn_id FROM intake WHERE message_id = ? AND (conversation_id = ? OR ? IS NULL)",
+          messageId,
+          conversationId,
+          conversationId,
+        );
+  return {
+    kind: "duplicate",
+    messageId,
+    conversationId: intake?.conversation_id ?? null,
+    turnId: intake?.turn_id ?? null,
+  };
+}
+
+/** The rights of a speaker: as the gateway says, else by the linked identity, else a guest's (S3). */
+function authorityOf(db: Database, source: Source, speaker: Speaker): Authority {
+  if (speaker.person !== undefined) return { role: speaker.person.role, personId: speaker.person.id };
+  const linked =
+    source.userId === undefined
+      ? undefined
+      : db.get<{ id: string; role: Authority["role"] }>(
+          "SELECT p.id, p.role FROM identity i JOIN person p ON p.id = i.person_id WHERE i.platform = ? AND i.scope = ? AND i.user_id = ?",
+          source.platform,
+          source.scopeId ?? "",
+          source.userId,
+        );
+  return linked === undefined ? { role: "guest" } : { role: linked.role, personId: linked.id };
+}
+
+interface Spoken {
+  readonly source: Source;
+  readonly into?: string;
+  readonly target: Target;
+  readonly rules: AdmitRules;
+  readonly once?: object;
+}
+
+function conversationFor(context: Context, event: Spoken, who: Authority): ConversationRecord {
+  const { db, batch } = context;
+  if (event.into !== undefined) {
+    const named = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", event.into);
+    if (named === undefined) throw new Rejection("conversation_unknown", `There is no conversation ${event.into}.`);
+    return named;
+  }
+  const { key } = sessionKeyFor({
+    agent: batch.agent,
+    source: event.source,
+    rules: event.rules.keys,
+    personId: who.personId,
+  });
+  const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", key);
+  return known ?? openConversation(context, key, event, who);
+}
+
+function openConversation(context: Context, key: string, event: Spoken, who: Authority): ConversationRecord {
+  const { db, batch } = context;
+  // Only a direct chat belongs to one person; what is said in a room belongs to nobody alone.
+  const personId = event.source.chatType === "dm" ? (who.personId ?? null) : null;
+  const id = db.insert(
+    "INSERT INTO conversation(key, agent, person_id, place_id, kind, target, at) VALUES(?, ?, ?, ?, ?, ?, ?)",
+    key,
+    batch.agent,
+    personId,
+    placeFor(db, batch.agent, event.source),
+    event.once === undefined ? "kept" : "once",
+    JSON.stringify(event.target),
+    context.now,
+  );
+  return conversationRecord(db, id);
+}
+
+function placeFor(db: Database, agent: string, source: Source): number {
+  const place = placeOf({ agent, source });
+  const known = db.get<{ id: number }>(
+    "SELECT id FROM place WHERE platform = ? AND scope = ? AND chat_id = ? AND thread_id = ?",
+    place.platform,
+    place.scope,
+    place.chatId,
+    place.threadId,
+  );
+  if (known !== undefined) return known.id;
+  return db.insert(
+    "INSERT INTO place(platform, scope, chat_id, thread_id, chat_type, name) VALUES(?, ?, ?, ?, ?, ?)",
+    place.platform,
+    place.scope,
+    place.chatId,
+    place.threadId,
+    source.chatType,
+    source.chatName ?? null,
+  );
+}
+
+/** A message that another agent's account has brought already: it is stored once per place (T3). */
+function storedMessage(db: Database, conversation: ConversationRecord, event: Spoken): number | undefined {
+  const externalId = event.source.messageId;
+  if (externalId === undefined) return undefined;
+  return db.get<{ id: number }>(
+    "SELECT id FROM message WHERE place_id = ? AND ext_id = ?",
+    placeOfEvent(db, conversation, event),
+    externalId,
+  )?.id;
+}
+
+/** A conversation over several doors (K12) speaks in the place of each message. */
+function placeOfEvent(db: Database, conversation: ConversationRecord, event: Spoken): number {
+  return event.into === undefined ? placeFor(db, conversation.agent, event.source) : conversation.place_id;
+}
+
+function storeMessage(context: Context, conversation: ConversationRecord, event: MessageEvent | CommandEvent): number {
+  return addMessage(context.db, placeOfEvent(context.db, conversation, event), {
+    author: event.speaker.author,
+    body: event.text,
+    now: context.now,
+    saidAt: event.saidAt,
+    source: JSON.stringify(event.source),
+    ...(event.source.messageId === undefined ? {} : { externalId: event.source.messageId }),
+  });
+}
+
+function intakeOf(db: Database, conversationId: number, messageId: number): object | undefined {
+  return db.get("SELECT turn_id FROM intake WHERE conversation_id = ? AND message_id = ?", conversationId, messageId);
+}
+
+function addIntake(
+  db: Database,
+  intake: { conversationId: number; messageId: number; turnId?: number; fate?: string; reason?: string },
+): void {
+  db.run(
+    "INSERT INTO intake(conversation_id, message_id, turn_id, fate, reason) VALUES(?, ?, ?, ?, ?)",
+    intake.conversationId,
+    intake.messageId,
+    intake.turnId ?? null,
+    intake.fate ?? null,
+    intake.reason ?? null,
+  );
+}
+
+function landed(context: Context, conversation: ConversationRecord, messageId: number): Landed {
+  return {
+    messageId,
+    conversationId: conversation.id,
+    key: conversation.key,
+    notices: context.notices,
+    ended: context.ended,
+    settled: context.settled,
+    wake: [...context.wake],
+  };
+}
+
+function message(
+  context: Context,
+  conversation: ConversationRecord,
+  event: MessageEvent,
+  messageId: number,
+  who: Authority,
+): AdmitOutcome {
+  const { db } = context;
+  if (!event.addressed) {
+    addIntake(db, { conversationId: conversation.id, messageId, fate: "recorded" });
+    return { ...landed(context, conversation, messageId), kind: "recorded" };
+  }
+  if (event.once !== undefined && conversation.current_session === null)
+    seed(context, conversation, event.once.history);
+  const turn = land(context, conversationRecord(db, conversation.id), event, messageId, who);
+  if (turn.kind !== "refused") return { ...landed(context, conversation, messageId), ...turn };
+  return { ...landed(context, conversation, messageId), kind: "refused", code: turn.code };
+}
+
+/** A conversation without a name begins with the history its request brought. */
+function seed(
+  context: Context,
+  conversation: ConversationRecord,
+  history: readonly { role: "user" | "assistant"; text: string }[],
+): void {
+  const sessionId = firstSession(context, conversation);
+  for (const { role, text } of history) addEntry(context.db, sessionId, { turnId: null, role, body: text });
+}
+
+type TurnLanding =
+  | { kind: "queued" | "joined"; sessionId: string; turnId: number; begun: Turn | null; signal: TurnSignal | null }
+  | { kind: "refused"; code: "busy" | "queue_full" };
+
+/** T5 inside the transaction: reads the traffic, and joins, queues, begins or refuses. */
+function land(
+  context: Context,
+  conversation: ConversationRecord,
+  event: { rules: AdmitRules; target: Target; source: Source; speaker: Speaker },
+  messageId: number,
+  who: Authority,
+): TurnLanding {
+  const { db, now } = context;
+  const { rules, target } = event;
+  const waiting = db.all<TurnRecord>(
+    "SELECT * FROM turn WHERE conversation_id = ? AND state = 'queued' ORDER BY id DESC",
+    conversation.id,
+  );
+  const last = waiting[0];
+  const joinable = last !== undefined && isSameTarget(JSON.parse(last.target) as Target, target) ? last : null;
+  const willJoin = joinable !== null && rules.busyMode !== "queue" && rules.busyMode !== "reject";
+  // A message that joins follows its turn; any other is resolved afresh (H2).
+  const place: { sessionId: string; bound: BoundBy | null } = willJoin
+    ? { sessionId: joinable.session_id, bound: joinable.bound }
+    : resolveSession(context, conversation, rules);
+  const { traffic, running } = readTraffic(db, {
+    conversation,
+    sessionId: place.sessionId,
+    target,
+    who,
+    joinable,
+    waiting: waiting.length,
+  });
+  const landing = landingOf(traffic, rules);
+  if (event.speaker.author.kind === "person")
+    db.run("UPDATE session SET last_human_at = ? WHERE id = ?", now, place.sessionId);
+  if (landing.kind === "refuse") return refuseBusy(context, conversation, landing.code, { rules, target, messageId });
+  if (landing.kind === "join") {
+    const authority = leastAuthority(JSON.parse(joinable!.authority) as Authority, who);
+    db.run(
+      "UPDATE turn SET messages = messages + 1, authority = ?, ready_at = ? WHERE id = ?",
+      JSON.stringify(authority),
+      readyAt({ admittedAt: joinable!.admitted_at }, now, rules.debounceMs),
+      landing.turnId,
+    );
+    addIntake(db, { conversationId: conversation.id, messageId, turnId: landing.turnId });
+    return {
+      kind: "joined",
+      sessionId: place.sessionId,
+      turnId: landing.turnId,
+      begun: null,
+      signal: signalFor(landing.signal, running, messageId),
+    };
+  }
+  const isWaiting = landing.kind === "queue";
+  const audience: Audience =
+    event.source.chatType === "dm" && who.personId !== undefined
+      ? { kind: "person", personId: who.personId }
+      : { kind: "place", placeId: conversation.place_id };
+  const turnId = db.insert(
+    "INSERT INTO turn(session_id, conversation_id, state, ready_at, target, audience, authority, bound, admitted_at) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
+    place.sessionId,
+    conversation.id,
+    isWaiting && rules.busyMode !== "queue" ? now + rules.debounceMs : now,
+    JSON.stringify(target),
+    JSON.stringify(audience),
+    JSON.stringify(who),
+    place.bound,
+    now,
+  );
+  addIntake(db, { conversationId: conversation.id, messageId, turnId });
+  const begun = isWaiting ? null : run(db, turnRecord(db, turnId), now, context.claim);
+  return {
+    kind: "queued",
+    sessionId: place.sessionId,
+    turnId,
+    begun,
+    signal: landing.kind === "queue" ? signalFor(landing.signal, running, messageId) : null,
+  };
+}
+
+function turnRecord(db: Database, id: number): TurnRecord {
+  return db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", id)!;
+}
+
+function readTraffic(
+  db: Database,
+  query: {
+    conversation: ConversationRecord;
+    sessionId: string;
+    target: Target;
+    who: Authority;
+    joinable: TurnRecord | null;
+    waiting: number;
+  },
+): { traffic: Traffic; running: TurnRecord | null } {
+  const { conversation, sessionId } = query;
+  const open = db.all<TurnRecord>(
+    "SELECT * FROM turn WHERE session_id = ? AND state IN('queued','running') ORDER BY id",
+    sessionId,
+  );
+  const elsewhere = db.get(
+    "SELECT 1 FROM turn WHERE conversation_id = ? AND state IN('queued','running') AND session_id <> ? LIMIT 1",
+    conversation.id,
+    sessionId,
+  );
+  const running = open.find((turn) => turn.state === "running" && turn.conversation_id === conversation.id) ?? null;
+  return {
+    running,
+    traffic: {
+      idle: open.length === 0 && elsewhere === undefined,
+      joinable: query.joinable === null ? null : { turnId: query.joinable.id, messages: query.joinable.messages },
+      waiting: open.filter((turn) => turn.state === "queued").length,
+      running:
+        running === null
+          ? null
+          : {
+              turnId: running.id,
+              sameTarget: isSameTarget(JSON.parse(running.target) as Target, query.target),
+              withinAuthority: isAtLeast(query.who, JSON.parse(running.authority) as Authority),
+            },
+      overtaken: query.waiting - (query.joinable === null ? 0 : 1),
+    },
+  };
+}
+
+function signalFor(
+  kind: "steer" | "interrupt" | null,
+  running: TurnRecord | null,
+  messageId: number,
+): TurnSignal | null {
+  if (kind === null || running === null) return null;
+  const at = { turnId: running.id, sessionId: running.session_id };
+  return kind === "steer" ? { kind, ...at, messageId } : { kind, ...at };
+}
+
+/** The author is told; of a busy door, once while the same turn runs (T5). */
+function refuseBusy(
+  context: Context,
+  conversation: ConversationRecord,
+  code: "busy" | "queue_full",
+  event: { rules: AdmitRules; target: Target; messageId: number },
+): TurnLanding {
+  const { db } = context;
+  const toldAlready =
+    code === "busy" &&
+    db.get(
+      `SELECT 1 FROM intake i WHERE i.conversation_id = ? AND i.reason = 'busy'
+       AND i.message_id > (SELECT coalesce(max(message_id), 0) FROM intake WHERE conversation_id = ? AND turn_id IS NOT NULL) LIMIT 1`,
+      conversation.id,
+      conversation.id,
+    ) !== undefined;
+  addIntake(db, { conversationId: conversation.id, messageId: event.messageId, fate: "refused", reason: code });
+  if (!toldAlready) {
+    tell(context, event.target, {
+      code,
+      args: { limit: code === "busy" ? null : event.rules.maxWaitingTurns, messages: event.rules.maxMessagesPerTurn },
+    });
+  }
+  return { kind: "refused", code };
+}
+
+function command(
+  context: Context,
+  conversation: ConversationRecord,
+  event: CommandEvent,
+  messageId: number,
+  who: Authority,
+): AdmitOutcome {
+  const { db } = context;
+  addIntake(db, { conversationId: conversation.id, messageId, fate: "answered", reason: "command" });
+  const { effect } = event;
+  let args = event.reply.args;
+  let turn: TurnLanding | null = null;
+  let signal: TurnSignal | null = null;
+  let sessionId = conversation.current_session;
+  if (effect.kind === "reset") {
+    const previous = sessionId;
+    leaveForeignSessions(context, conversation);
+    sessionId = resetSession(context, conversation, "new");
+    db.run("UPDATE session SET last_human_at = ? WHERE id = ?", context.now, sessionId);
+    args = { ...args, session: sessionId, previous };
+    if (effect.firstMessage !== undefined) {
+      const first = addMessage(db, placeOfEvent(db, conversation, event), {
+        author: event.speaker.author,
+        body: effect.firstMessage,
+        now: context.now,
+        saidAt: event.saidAt,
+        source: JSON.stringify(event.source),
+      });
+      turn = land(context, conversationRecord(db, conversation.id), event, first, who);
+    }
+  }
+  if (effect.kind === "stop") {
+    const running = db.get<TurnRecord>(
+      "SELECT * FROM turn WHERE conversation_id = ? AND state = 'running'",
+      conversation.id,
+    );
+    if (running !== undefined) signal = { kind: "stop", turnId: running.id, sessionId: running.session_id };
+    args = { ...args, found: running !== undefined };
+  }
+  const reply = addDelivery(
+    db,
+    {
+      kind: "notice",
+      target: event.target,
+      messageId,
+      part: 0,
+      body: { code: event.reply.code, args },
+      now: context.now,
+    },
+    context.claim,
+  );
+  const first = turn === null || turn.kind === "refused" ? null : turn;
+  return {
+    ...landed(context, conversation, messageId),
+    kind: "commanded",
+    sessionId,
+    reply,
+    turnId: first?.turnId ?? null,
+    begun: first?.begun ?? null,
+    signal,
+  };
+}
+
+// ---- sends and bindings
+
+function refConversation(context: Context, ref: ConversationRef, rules: AdmitRules, by: Speaker): ConversationRecord {
+  if (ref.kind === "source") {
+    return conversationFor(
+      context,
+      { source: ref.source, target: ref.target, rules },
+      authorityOf(context.db, ref.source, by),
+    );
+  }
+  const known = context.db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
+  if (known === undefined) throw new Rejection("conversation_unknown", `There is no conversation ${ref.key}.`);
+  return known;
+}
+
+/** A session that a person may bind into a conversation; refusals before anything is written (H5, H7, H9). */
+function bindable(context: Context, ref: ConversationRef, sessionId: string, by: Speaker): void {
+  const session = sessionRecord(context.db, sessionId);
+  if (session === undefined) throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
+  if (session.ended_at !== null) throw new Rejection("session_ended", `Session ${sessionId} has ended.`);
+  const agent =
+    ref.kind === "source"
+      ? context.batch.agent
+      : context.db.get<{ agent: string }>("SELECT agent FROM conversation WHERE key = ?", ref.key)?.agent;
+  if (agent !== undefined && session.agent !== agent) {
+    throw new Rejection(
+      "agent_mismatch",
+      `Session ${sessionId} belongs to agent ${session.agent}, the conversation to ${agent}.`,
+    );
+  }
+  if (by.person === undefined || session.owner_person !== by.person.id) {
+    throw new Rejection("forbidden", "Only the owner of a session binds it.");
+  }
+}
+
+function admitSend(context: Context, event: SendEvent): AdmitOutcome {
+  const { db, batch } = context;
+  const known = seen(db, batch.account, event.eventId);
+  if (known !== undefined) return duplicate(db, known.message_id, null);
+  if (event.sessionId !== null) bindable(context, event.into, event.sessionId, event.by);
+  const conversation = refConversation(context, event.into, event.rules, event.by);
+  const target = JSON.parse(conversation.target) as Target;
+  const messageId = addMessage(db, conversation.place_id, {
+    author: { kind: "agent", id: conversation.agent },
+    body: event.text,
+    now: context.now,
+  });
+  remember(db, batch, event.eventId, messageId);
+  let bound = null;
+  if (event.sessionId !== null) {
+    addEntry(db, event.sessionId, { turnId: null, messageId, role: "assistant", mark: "sent" });
+    const session = sessionRecord(db, event.sessionId)!;
+    if (session.home !== conversation.id) {
+      bound = setBinding(context, conversation, {
+        kind: "live",
+        sessionId: session.id,
+        ttlMs: event.ttlMs,
+        by: event.by.person!.id,
+      });
+    }
+  }
+  const delivery = addDelivery(
+    db,
+    { kind: "send", target, messageId, part: 0, body: event.text, now: context.now },
+    context.claim,
+  );
+  return { ...landed(context, conversation, messageId), kind: "sent", delivery, bound };
+}
+
+function admitBind(context: Context, event: BindEvent): AdmitOutcome {
+  const { db, batch } = context;
+  if (seen(db, batch.account, event.eventId) !== undefined) return duplicate(db, null, null);
+  const { change } = event;
+  if (change.kind === "set") bindable(context, event.conversation, change.sessionId, event.by);
+  const conversation = refConversation(context, event.conversation, event.rules, event.by);
+  remember(db, batch, event.eventId, null);
+  const { messageId: _, ...base } = landed(context, conversation, 0);
+  if (change.kind === "clear") return { ...base, kind: "cleared", had: clearBindings(context, conversation) };
+  const session = sessionRecord(db, change.sessionId)!;
+  if (session.home === conversation.id) {
+    return {
+      kind: "rejected",
+      code: "request_invalid",
+      sentence: "This session is at home in that conversation: it needs no binding.",
+    };
+  }
+  const binding = setBinding(context, conversation, {
+    kind: change.binding,
+    sessionId: change.sessionId,
+    ttlMs: change.ttlMs,
+    by: event.by.person!.id,
+  });
+  return { ...base, kind: "bound", binding };
+}

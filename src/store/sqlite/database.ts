@@ -1,0 +1,60 @@
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+
+export type Row = Record<string, SQLInputValue>;
+
+/** One connection with its prepared statements, kept by their text. */
+export class Database {
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(path: string, options: { readOnly: boolean }) {
+    this.#db = new DatabaseSync(path, { readOnly: options.readOnly, timeout: 0 });
+  }
+
+  get isTransaction(): boolean {
+    return this.#db.isTransaction;
+  }
+
+  exec(sql: string): void {
+    this.#db.exec(sql);
+  }
+
+  get<T extends object>(sql: string, ...values: SQLInputValue[]): T | undefined {
+    return this.#prepare(sql).get(...values) as T | undefined;
+  }
+
+  all<T extends object>(sql: string, ...values: SQLInputValue[]): T[] {
+    return this.#prepare(sql).all(...values) as T[];
+  }
+
+  /** The rowid of an insert. */
+  insert(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.#prepare(sql).run(...values).lastInsertRowid);
+  }
+
+  /** How many rows changed. */
+  run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.#prepare(sql).run(...values).changes);
+  }
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close();
+  }
+
+  #prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+/** SQLite's primary result code of an error, or null when it is not one of SQLite's. */
+export function sqliteCode(error: unknown): number | null {
+  const code = (error as { errcode?: unknown } | null)?.errcode;
+  return typeof code === "number" ? code & 0xff : null;
+}
+
+export const SQLITE = { BUSY: 5, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 } as const;

@@ -1,0 +1,131 @@
+import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
+import type { Database } from "./database.ts";
+import { type DeliveryRecord, deliveryOf } from "./rows.ts";
+
+/** The verbs `attempt`, `delivered` and `keep`. */
+
+const KEPT_FOR_MS = 48 * 3_600_000;
+const REFUSED_KEPT = 1_000;
+
+/** The lane's head is sent once more; nothing overtakes it (O1). */
+export function attempt(
+  db: Database,
+  request: { deliveryId: number; now: number },
+  claim: Claim,
+): DeliveryRow | NotDue {
+  const row = db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ?", request.deliveryId);
+  if (row === undefined || row.state !== "queued" || row.due_at > request.now) return { kind: "not_due" };
+  const head = db.get<{ id: number }>(
+    "SELECT id FROM delivery WHERE lane = ? AND state IN('queued','sending','streaming') ORDER BY id LIMIT 1",
+    row.lane,
+  );
+  if (head?.id !== row.id) return { kind: "not_due" };
+  const sending: DeliveryRecord = { ...row, state: "sending", attempt: row.attempt + 1, epoch: claim.epoch };
+  db.run(
+    "UPDATE delivery SET state = 'sending', attempt = ?, epoch = ? WHERE id = ?",
+    sending.attempt,
+    claim.epoch,
+    row.id,
+  );
+  return deliveryOf(sending);
+}
+
+export function delivered(db: Database, report: DeliveryReport): void {
+  const { deliveryId, result } = report;
+  switch (result.kind) {
+    case "delivered":
+      db.run(
+        "UPDATE delivery SET state = 'delivered', ext_id = ?, reason = NULL WHERE id = ?",
+        result.externalId ?? null,
+        deliveryId,
+      );
+      return;
+    case "retry":
+      db.run(
+        "UPDATE delivery SET state = 'queued', due_at = ?, reason = ?, attempt = attempt - ? WHERE id = ? AND state = 'sending'",
+        result.dueAt,
+        result.reason,
+        result.counts ? 0 : 1,
+        deliveryId,
+      );
+      return;
+    case "unknown":
+      db.run("UPDATE delivery SET state = 'unknown', reason = ? WHERE id = ?", result.reason, deliveryId);
+      return;
+    case "failed":
+      db.run("UPDATE delivery SET state = 'failed', reason = ? WHERE id = ?", result.reason, deliveryId);
+      // Half a reply is worse with its end and without its middle: later parts stop, the lane goes on.
+      db.run(
+        `UPDATE delivery SET state = 'failed', reason = 'earlier_part_failed' WHERE state = 'queued' AND kind = 'reply'
+         AND turn_id = (SELECT turn_id FROM delivery WHERE id = ?1) AND part > (SELECT part FROM delivery WHERE id = ?1)`,
+        deliveryId,
+      );
+  }
+}
+
+export function keep(db: Database, change: KeepChange): KeepResult {
+  switch (change.kind) {
+    case "person":
+      db.run(
+        "INSERT INTO person(id, name, role) VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET name = excluded.name, role = excluded.role",
+        change.person.id,
+        change.person.name ?? null,
+        change.person.role,
+      );
+      return { removed: 0 };
+    case "title":
+      db.run("UPDATE session SET title = ? WHERE id = ?", change.title, change.sessionId);
+      return { removed: 0 };
+    case "runtime":
+      db.run(
+        `INSERT INTO runtime_state(session_id, runtime, ref, status, restarts, last_used_at) VALUES(?, ?, ?, ?, ?, ?)
+         ON CONFLICT(session_id, runtime) DO UPDATE SET ref = excluded.ref, status = excluded.status, restarts = excluded.restarts, last_used_at = excluded.last_used_at`,
+        change.sessionId,
+        change.runtime,
+        change.ref,
+        change.status,
+        change.restarts,
+        change.now,
+      );
+      return { removed: 0 };
+    case "prune":
+      return { removed: prune(db, change.now) };
+  }
+}
+
+/** At most 500 `once` conversations a time: the rest go with the next one. */
+function prune(db: Database, now: number): number {
+  const before = now - KEPT_FOR_MS;
+  let removed = db.run("DELETE FROM event_seen WHERE at < ?", before);
+  removed += db.run("DELETE FROM idempotency WHERE at < ?", before);
+  removed += db.run(
+    "DELETE FROM refused_event WHERE id IN(SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY account_id ORDER BY id DESC) AS n FROM refused_event) WHERE n > ?)",
+    REFUSED_KEPT,
+  );
+  const once = db.all<{ id: number; place_id: number }>(
+    `SELECT c.id, c.place_id FROM conversation c WHERE c.kind = 'once' AND c.at < ?
+     AND NOT EXISTS(SELECT 1 FROM turn t WHERE t.conversation_id = c.id AND t.state IN('queued','running')) LIMIT 500`,
+    before,
+  );
+  for (const { id, place_id } of once) removed += forgetConversation(db, id, place_id);
+  return removed;
+}
+
+function forgetConversation(db: Database, id: number, placeId: number): number {
+  const sessions = "(SELECT id FROM session WHERE home = ?)";
+  db.run("UPDATE conversation SET current_session = NULL WHERE id = ?", id);
+  for (const table of ["entry", "note", "span", "seen", "runtime_state"])
+    db.run(`DELETE FROM ${table} WHERE session_id IN${sessions}`, id);
+  db.run(
+    "DELETE FROM delivery WHERE turn_id IN(SELECT id FROM turn WHERE conversation_id = ?) OR message_id IN(SELECT id FROM message WHERE place_id = ?)",
+    id,
+    placeId,
+  );
+  for (const table of ["intake", "turn", "idempotency", "binding"])
+    db.run(`DELETE FROM ${table} WHERE conversation_id = ?`, id);
+  db.run("DELETE FROM session WHERE home = ?", id);
+  db.run("DELETE FROM conversation WHERE id = ?", id);
+  db.run("DELETE FROM message WHERE place_id = ?", placeId);
+  db.run("DELETE FROM place WHERE id = ?", placeId);
+  return 1;
+}

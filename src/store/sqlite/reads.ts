@@ -1,0 +1,448 @@
+import type { Fate, Message } from "../../message/message.ts";
+import type { Notice } from "../../message/notice.ts";
+import type {
+  BindingRow,
+  ConversationRow,
+  DeliveryRow,
+  EntryRow,
+  MessageFate,
+  Note,
+  RefusedRow,
+  Role,
+  RuntimeStateRow,
+  RuntimeStatus,
+  SessionRow,
+  StoreReader,
+  Turn,
+  TurnAnswer,
+  TurnMaterial,
+} from "../store.ts";
+import type { Database } from "./database.ts";
+import {
+  type BindingRecord,
+  bindingOf,
+  CONVERSATION_COLUMNS,
+  type ConversationRecord,
+  conversationOf,
+  type DeliveryRecord,
+  deliveryOf,
+  ENTRY_QUERY,
+  type EntryRecord,
+  entryOf,
+  type MessageRecord,
+  messageOf,
+  SESSION_QUERY,
+  type SessionJoined,
+  sessionOf,
+  type TurnRecord,
+  turnOf,
+} from "./rows.ts";
+
+const ROOM_LINES = 20;
+const MISSED_ENTRIES = 40;
+
+/** The reads of the port over one connection. They run between transactions, so they see committed rows only. */
+export class SqliteReader implements StoreReader {
+  protected readonly db: Database;
+
+  constructor(db: Database) {
+    this.db = db;
+  }
+
+  async turnMaterial(query: { turnId: number; runtime: string }): Promise<TurnMaterial | null> {
+    const record = this.#turn(query.turnId);
+    if (record === undefined) return null;
+    const messages = this.db
+      .all<MessageRecord>(
+        "SELECT m.* FROM intake i JOIN message m ON m.id = i.message_id WHERE i.turn_id = ? ORDER BY m.id",
+        record.id,
+      )
+      .map(messageOf);
+    const session = this.#session(record.session_id)!;
+    const conversation = this.#conversation("id = ?", record.conversation_id)!;
+    const state = this.#runtimeState(session.id, query.runtime);
+    const firstOwn = this.db.get<{ seq: number | null }>(
+      "SELECT min(seq) AS seq FROM entry WHERE session_id = ? AND turn_id = ? AND seq > ?",
+      session.id,
+      record.id,
+      session.entries - messages.length - 50,
+    )?.seq;
+    const throughEntry = (firstOwn ?? session.entries + 1) - 1;
+    const notes = this.db
+      .all<{ n: number; code: string; args: string }>(
+        "SELECT n, code, args FROM note WHERE session_id = ? ORDER BY n",
+        session.id,
+      )
+      .map((row): Note => ({ n: row.n, code: row.code, args: JSON.parse(row.args) as Note["args"] }));
+    return {
+      turn: turnOf(record),
+      conversation,
+      session,
+      home: session.home === conversation.id ? conversation : this.#conversation("id = ?", session.home)!,
+      stablePart: this.db.get<{ stable_part: string | null }>(
+        "SELECT stable_part FROM session WHERE id = ?",
+        session.id,
+      )!.stable_part,
+      messages,
+      notes,
+      runtimeState: state ?? null,
+      earlier: throughEntry,
+      throughEntry,
+      roomLines: this.#roomLines(record, messages),
+      missed: state === undefined ? [] : this.#missed(record, state.seenThrough, throughEntry, query.runtime),
+      afterCancel: this.#isAfterCancel(record),
+    };
+  }
+
+  /** H11: what stands in the place, is not in this session, waits for no turn of this conversation, and is no command. */
+  #roomLines(turn: TurnRecord, messages: readonly Message[]): TurnMaterial["roomLines"] {
+    const placeId = messages.at(-1)?.placeId ?? 0;
+    const place = this.db.get<{ seq: number }>("SELECT seq FROM place WHERE id = ?", placeId);
+    const through = place?.seq ?? 0;
+    const seen =
+      this.db.get<{ through_seq: number }>(
+        "SELECT through_seq FROM seen WHERE session_id = ? AND place_id = ?",
+        turn.session_id,
+        placeId,
+      )?.through_seq ?? 0;
+    const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3
+      AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?4)
+      AND NOT EXISTS(SELECT 1 FROM intake i WHERE i.message_id = m.id AND (i.reason = 'command'
+        OR (i.conversation_id = ?5 AND (i.fate IS NULL OR i.fate IN('withdrawn','refused')))))`;
+    const lines = this.db.all<MessageRecord>(
+      `SELECT m.* ${unseen} ORDER BY m.place_seq DESC LIMIT ${ROOM_LINES}`,
+      placeId,
+      seen,
+      through,
+      turn.session_id,
+      turn.conversation_id,
+    );
+    const all =
+      lines.length < ROOM_LINES
+        ? lines.length
+        : this.db.get<{ n: number }>(
+            `SELECT count(*) AS n ${unseen}`,
+            placeId,
+            seen,
+            through,
+            turn.session_id,
+            turn.conversation_id,
+          )!.n;
+    return { lines: lines.reverse().map(messageOf), more: all - lines.length, bound: { placeId, throughSeq: through } };
+  }
+
+  /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
+  #missed(turn: TurnRecord, seenThrough: number, throughEntry: number, runtime: string): EntryRow[] {
+    if (seenThrough >= throughEntry) return [];
+    return this.db
+      .all<EntryRecord>(
+        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND NOT EXISTS(
+           SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
+         ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
+        turn.session_id,
+        seenThrough,
+        throughEntry,
+        runtime,
+      )
+      .reverse()
+      .map(entryOf);
+  }
+
+  #isAfterCancel(turn: TurnRecord): boolean {
+    const before = this.db.get<{ state: string; effects: string }>(
+      "SELECT state, effects FROM turn WHERE session_id = ? AND id < ? ORDER BY id DESC LIMIT 1",
+      turn.session_id,
+      turn.id,
+    );
+    return before?.state === "interrupted" && before.effects !== "possible";
+  }
+
+  async turn(turnId: number): Promise<Turn | null> {
+    const row = this.#turn(turnId);
+    return row === undefined ? null : turnOf(row);
+  }
+
+  async answer(turnId: number): Promise<TurnAnswer | null> {
+    const row = this.#turn(turnId);
+    if (row === undefined || row.state === "queued" || row.state === "running") return null;
+    const entry =
+      row.reply_entry === null
+        ? undefined
+        : this.db.get<EntryRecord>(
+            `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq = ?`,
+            row.session_id,
+            row.reply_entry,
+          );
+    const notices = this.db
+      .all<{ body: string }>("SELECT body FROM delivery WHERE turn_id = ? AND kind = 'notice' ORDER BY id", turnId)
+      .map((notice) => JSON.parse(notice.body) as Notice);
+    const text = row.state === "answered" ? (entry?.text ?? "") : (row.partial ?? "");
+    return { turn: turnOf(row), text, silent: row.reason === "silent", notices };
+  }
+
+  async fates(messageId: number): Promise<readonly MessageFate[]> {
+    const rows = this.db.all<{
+      key: string;
+      conversation_id: number;
+      session_id: string | null;
+      turn_id: number | null;
+      fate: "answered" | null;
+      reason: string | null;
+      state: string | null;
+      first: number | null;
+    }>(
+      `SELECT c.key, i.conversation_id, t.session_id, i.turn_id, i.fate, i.reason, t.state,
+         (SELECT min(message_id) FROM intake f WHERE f.turn_id = i.turn_id) AS first
+       FROM intake i JOIN conversation c ON c.id = i.conversation_id LEFT JOIN turn t ON t.id = i.turn_id WHERE i.message_id = ?`,
+      messageId,
+    );
+    return rows.map((row) => ({
+      conversationKey: row.key,
+      conversationId: row.conversation_id,
+      sessionId: row.session_id,
+      turnId: row.turn_id,
+      fate: this.#fate(row, messageId),
+    }));
+  }
+
+  /** T10: final where it is stored, derived from the turn until then. */
+  #fate(
+    row: {
+      fate: "answered" | null;
+      reason: string | null;
+      turn_id: number | null;
+      state: string | null;
+      session_id: string | null;
+      first: number | null;
+    },
+    messageId: number,
+  ): Fate {
+    if (row.fate !== null) return row.reason === null ? { fate: row.fate } : { fate: row.fate, reason: row.reason };
+    const turnId = row.turn_id ?? 0;
+    if (row.state === "running") return { fate: "running", turnId };
+    const position = this.db.get<{ n: number }>(
+      "SELECT count(*) AS n FROM turn WHERE session_id = ? AND state = 'queued' AND id <= ?",
+      row.session_id,
+      turnId,
+    )!.n;
+    return row.first === messageId ? { fate: "waiting", position } : { fate: "joined", turnId, position };
+  }
+
+  async message(messageId: number): Promise<Message | null> {
+    const row = this.db.get<MessageRecord>("SELECT * FROM message WHERE id = ?", messageId);
+    return row === undefined ? null : messageOf(row);
+  }
+
+  async messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null> {
+    const row = this.db.get<{ message_id: number }>(
+      "SELECT message_id FROM idempotency WHERE person_id = ? AND conversation_id = ? AND key = ?",
+      query.personId,
+      query.conversationId,
+      query.key,
+    );
+    return row?.message_id ?? null;
+  }
+
+  async conversation(key: string): Promise<ConversationRow | null> {
+    return this.#conversation("key = ?", key) ?? null;
+  }
+
+  async conversationById(id: number): Promise<ConversationRow | null> {
+    return this.#conversation("id = ?", id) ?? null;
+  }
+
+  async conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]> {
+    return this.db
+      .all<ConversationRecord & { open_turns: number }>(
+        `SELECT ${CONVERSATION_COLUMNS} FROM conversation c WHERE c.kind = 'kept' AND (?1 IS NULL OR c.person_id = ?1) ORDER BY c.at DESC, c.id DESC LIMIT ?2`,
+        query.personId ?? null,
+        query.limit ?? 100,
+      )
+      .map(conversationOf);
+  }
+
+  async session(sessionId: string): Promise<SessionRow | null> {
+    return this.#session(sessionId) ?? null;
+  }
+
+  async sessions(query: {
+    conversationId?: number;
+    personId?: string;
+    limit?: number;
+  }): Promise<readonly SessionRow[]> {
+    return this.db
+      .all<SessionJoined>(
+        `${SESSION_QUERY} WHERE c.kind = 'kept' AND (?1 IS NULL OR s.home = ?1) AND (?2 IS NULL OR s.owner_person = ?2)
+         ORDER BY coalesce(s.last_human_at, p.opened_at) DESC, s.id DESC LIMIT ?3`,
+        query.conversationId ?? null,
+        query.personId ?? null,
+        query.limit ?? 100,
+      )
+      .map(sessionOf);
+  }
+
+  async transcript(query: {
+    sessionId: string;
+    after?: number;
+    before?: number;
+    limit: number;
+  }): Promise<readonly EntryRow[]> {
+    if (query.after !== undefined) {
+      return this.db
+        .all<EntryRecord>(
+          `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? ORDER BY e.seq LIMIT ?`,
+          query.sessionId,
+          query.after,
+          query.limit,
+        )
+        .map(entryOf);
+    }
+    return this.db
+      .all<EntryRecord>(
+        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq < ? ORDER BY e.seq DESC LIMIT ?`,
+        query.sessionId,
+        query.before ?? Number.MAX_SAFE_INTEGER,
+        query.limit,
+      )
+      .reverse()
+      .map(entryOf);
+  }
+
+  async bindings(query: {
+    agent?: string;
+    conversationId?: number;
+    sessionId?: string;
+  }): Promise<readonly BindingRow[]> {
+    return this.db
+      .all<BindingRecord>(
+        `SELECT b.*, c.key FROM binding b JOIN conversation c ON c.id = b.conversation_id
+         WHERE (?1 IS NULL OR c.agent = ?1) AND (?2 IS NULL OR c.id = ?2) AND (?3 IS NULL OR b.session_id = ?3) ORDER BY c.key, b.kind`,
+        query.agent ?? null,
+        query.conversationId ?? null,
+        query.sessionId ?? null,
+      )
+      .map(bindingOf);
+  }
+
+  async placeMessages(query: { placeId: number; after: number; limit: number }): Promise<readonly Message[]> {
+    return this.db
+      .all<MessageRecord>(
+        "SELECT * FROM message WHERE place_id = ? AND place_seq > ? ORDER BY place_seq LIMIT ?",
+        query.placeId,
+        query.after,
+        query.limit,
+      )
+      .map(messageOf);
+  }
+
+  async deliveries(query: { lane: string; after: number; limit: number }): Promise<readonly DeliveryRow[]> {
+    return this.db
+      .all<DeliveryRecord>(
+        "SELECT * FROM delivery WHERE lane = ? AND id > ? ORDER BY id LIMIT ?",
+        query.lane,
+        query.after,
+        query.limit,
+      )
+      .map(deliveryOf);
+  }
+
+  async openSessions(): Promise<readonly string[]> {
+    return this.db
+      .all<{ session_id: string }>(
+        "SELECT session_id, min(id) AS first FROM turn WHERE state IN('queued','running') GROUP BY session_id ORDER BY first",
+      )
+      .map((row) => row.session_id);
+  }
+
+  async openDeliveries(): Promise<readonly DeliveryRow[]> {
+    return this.db
+      .all<DeliveryRecord>(
+        `SELECT d.* FROM delivery d JOIN (SELECT min(id) AS id FROM delivery WHERE state IN('queued','sending','streaming') GROUP BY lane) h ON h.id = d.id ORDER BY d.id`,
+      )
+      .map(deliveryOf);
+  }
+
+  async refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]> {
+    return this.db
+      .all<{ account_id: string; event_id: string; at: number; code: string; sentence: string; raw: string | null }>(
+        "SELECT * FROM refused_event WHERE (?1 IS NULL OR account_id = ?1) ORDER BY id DESC LIMIT ?2",
+        query.account ?? null,
+        query.limit,
+      )
+      .map((row) => ({
+        account: row.account_id,
+        eventId: row.event_id,
+        at: row.at,
+        code: row.code,
+        sentence: row.sentence,
+        raw: row.raw,
+      }));
+  }
+
+  async cursor(account: string): Promise<string | null> {
+    return this.db.get<{ cursor: string | null }>("SELECT cursor FROM account WHERE id = ?", account)?.cursor ?? null;
+  }
+
+  async hasAnySessions(personId: string): Promise<boolean> {
+    return this.db.get("SELECT 1 FROM session WHERE owner_person = ? LIMIT 1", personId) !== undefined;
+  }
+
+  async person(id: string): Promise<{ id: string; name: string | null; role: Role } | null> {
+    return (
+      this.db.get<{ id: string; name: string | null; role: Role }>(
+        "SELECT id, name, role FROM person WHERE id = ?",
+        id,
+      ) ?? null
+    );
+  }
+
+  async counts(): Promise<
+    Record<"conversations" | "sessions" | "messages" | "turns" | "openTurns" | "openDeliveries", number>
+  > {
+    return this.db.get<
+      Record<"conversations" | "sessions" | "messages" | "turns" | "openTurns" | "openDeliveries", number>
+    >(
+      `SELECT (SELECT count(*) FROM conversation WHERE kind = 'kept') AS conversations, (SELECT count(*) FROM session) AS sessions,
+         (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM turn) AS turns,
+         (SELECT count(*) FROM turn WHERE state IN('queued','running')) AS openTurns,
+         (SELECT count(*) FROM delivery WHERE state IN('queued','sending','streaming')) AS openDeliveries`,
+    )!;
+  }
+
+  #turn(id: number): TurnRecord | undefined {
+    return this.db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", id);
+  }
+
+  #conversation(where: "id = ?" | "key = ?", value: number | string): ConversationRow | undefined {
+    const row = this.db.get<ConversationRecord & { open_turns: number }>(
+      `SELECT ${CONVERSATION_COLUMNS} FROM conversation c WHERE c.${where}`,
+      value,
+    );
+    return row === undefined ? undefined : conversationOf(row);
+  }
+
+  #session(id: string): SessionRow | undefined {
+    const row = this.db.get<SessionJoined>(`${SESSION_QUERY} WHERE s.id = ?`, id);
+    return row === undefined ? undefined : sessionOf(row);
+  }
+
+  #runtimeState(sessionId: string, runtime: string): RuntimeStateRow | undefined {
+    const row = this.db.get<{
+      runtime: string;
+      ref: string | null;
+      seen_through: number;
+      status: RuntimeStatus;
+      restarts: number;
+      last_used_at: number | null;
+    }>("SELECT * FROM runtime_state WHERE session_id = ? AND runtime = ?", sessionId, runtime);
+    if (row === undefined) return undefined;
+    return {
+      runtime: row.runtime,
+      ref: row.ref,
+      seenThrough: row.seen_through,
+      status: row.status,
+      restarts: row.restarts,
+      lastUsedAt: row.last_used_at,
+    };
+  }
+}

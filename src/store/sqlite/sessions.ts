@@ -1,0 +1,364 @@
+import { bindingFault, bindingState } from "../../conversation/binding.ts";
+import { type ResetPolicy, resetReasonOf } from "../../conversation/reset-policy.ts";
+import type { Notice } from "../../message/notice.ts";
+import type { Target } from "../../message/target.ts";
+import type { AdmitRules, BindingRow, BoundBy, Claim, DeliveryRow, EndedSession, Settled } from "../store.ts";
+import type { Database } from "./database.ts";
+import {
+  type BindingRecord,
+  bindingOf,
+  type ConversationRecord,
+  type SessionRecord,
+  type TurnRecord,
+  turnOf,
+} from "./rows.ts";
+import { addDelivery, endTurn, interruption, nextSessions } from "./turns.ts";
+
+/** Sessions and bindings inside `admit`: which session a message lands in, and what a reset does to everything around it. */
+
+/** One admit of one event: the transaction, and what it causes besides its own row. */
+export interface Admit {
+  readonly db: Database;
+  readonly claim: Claim;
+  readonly now: number;
+  /** Takes the next id for a session (`<freshId>`, `<freshId>-1`, …). */
+  nextId(): string;
+  readonly notices: DeliveryRow[];
+  readonly ended: EndedSession[];
+  readonly settled: Settled[];
+  readonly wake: Set<string>;
+}
+
+export interface Landing {
+  readonly sessionId: string;
+  readonly bound: BoundBy | null;
+}
+
+export function tell(admit: Admit, target: Target, notice: Notice, turnId?: number): DeliveryRow {
+  const delivery = addDelivery(
+    admit.db,
+    { kind: "notice", target, part: 0, body: notice, now: admit.now, ...(turnId === undefined ? {} : { turnId }) },
+    admit.claim,
+  );
+  admit.notices.push(delivery);
+  return delivery;
+}
+
+export function conversationRecord(db: Database, id: number): ConversationRecord {
+  return db.get<ConversationRecord>("SELECT * FROM conversation WHERE id = ?", id)!;
+}
+
+export function sessionRecord(db: Database, id: string): SessionRecord | undefined {
+  return db.get<SessionRecord>("SELECT * FROM session WHERE id = ?", id);
+}
+
+function bindingsOf(db: Database, conversationId: number): BindingRecord[] {
+  return db.all<BindingRecord>(
+    "SELECT b.*, c.key FROM binding b JOIN conversation c ON c.id = b.conversation_id WHERE b.conversation_id = ? ORDER BY b.kind",
+    conversationId,
+  );
+}
+
+/** H2–H4, H10: live, else pinned, else the configured one, else the conversation's own, which may have to be reset first. */
+export function resolveSession(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): Landing {
+  for (const binding of bindingsOf(admit.db, conversation.id)) {
+    if (isUsable(admit, conversation, binding)) return { sessionId: binding.session_id, bound: binding.kind };
+  }
+  if (rules.defaultSession !== undefined) {
+    const session = sessionRecord(admit.db, rules.defaultSession);
+    const usable =
+      session !== undefined &&
+      session.ended_at === null &&
+      session.agent === conversation.agent &&
+      session.home !== conversation.id;
+    if (usable && !isDue(admit, session)) return { sessionId: session.id, bound: "default" };
+  }
+  return { sessionId: ownSession(admit, conversation, rules), bound: null };
+}
+
+/** Whether a binding still holds now; one that does not is removed, and who must know is told. */
+function isUsable(admit: Admit, conversation: ConversationRecord, binding: BindingRecord): boolean {
+  const state = bindingState({ sentAt: binding.sent_at, ttlMs: binding.ttl_ms }, admit.now);
+  if (state !== "valid") {
+    dropBinding(admit, binding);
+    noteHandoffEnded(admit, conversation, binding.session_id, state === "expired" ? "expired" : "clock");
+    return false;
+  }
+  const session = sessionRecord(admit.db, binding.session_id);
+  const fault = bindingFault(
+    { setBy: binding.set_by },
+    conversation,
+    session === undefined
+      ? null
+      : {
+          agent: session.agent,
+          ownerPerson: session.owner_person,
+          endedAt: session.ended_at,
+          suspended: session.suspended,
+        },
+  );
+  if (fault !== null) {
+    dropBinding(admit, binding);
+    noteHandoffEnded(admit, conversation, binding.session_id, fault);
+    const notice: Notice = {
+      code: "binding_ended",
+      args: { session: binding.session_id, reason: fault, door: conversation.key },
+    };
+    tell(admit, JSON.parse(conversation.target) as Target, notice);
+    if (session !== undefined)
+      tell(admit, JSON.parse(conversationRecord(admit.db, session.home).target) as Target, notice);
+    return false;
+  }
+  // Its own door will reset it with its next message; until then this one falls back (H9).
+  return !isDue(admit, session!);
+}
+
+/** Whether a session's own policy, as its home last had it, asks for a reset (R2). */
+function isDue(admit: Admit, session: SessionRecord): boolean {
+  const home = conversationRecord(admit.db, session.home);
+  const policy = home.reset_policy === null ? null : (JSON.parse(home.reset_policy) as ResetPolicy);
+  return policy !== null && !hasOpenTurn(admit.db, session.id) && resetReason(admit, session, policy) !== null;
+}
+
+function resetReason(admit: Admit, session: SessionRecord, policy: ResetPolicy): string | null {
+  if (policy.mode === "none") return null;
+  return resetReasonOf({
+    policy,
+    lastHumanAt: session.last_human_at ?? openedAt(admit.db, session.id),
+    now: admit.now,
+  });
+}
+
+function openedAt(db: Database, sessionId: string): number {
+  return db.get<{ opened_at: number }>(
+    "SELECT opened_at FROM span WHERE session_id = ? ORDER BY n DESC LIMIT 1",
+    sessionId,
+  )!.opened_at;
+}
+
+function hasOpenTurn(db: Database, sessionId: string): boolean {
+  return (
+    db.get("SELECT 1 FROM turn WHERE session_id = ? AND state IN('queued','running') LIMIT 1", sessionId) !== undefined
+  );
+}
+
+function dropBinding(admit: Admit, binding: BindingRecord): void {
+  admit.db.run("DELETE FROM binding WHERE conversation_id = ? AND kind = ?", binding.conversation_id, binding.kind);
+}
+
+/** The room falls back by itself, and its own session is told in its next turn (H3). */
+function noteHandoffEnded(admit: Admit, conversation: ConversationRecord, sessionId: string, why: string): void {
+  const own = conversationRecord(admit.db, conversation.id).current_session;
+  if (own !== null) addNote(admit.db, own, "handoff_ended", { session: sessionId, why });
+}
+
+export function addNote(
+  db: Database,
+  sessionId: string,
+  code: string,
+  args: Readonly<Record<string, string | number | null>>,
+): void {
+  db.run(
+    "INSERT INTO note(session_id, n, code, args) VALUES(?, coalesce((SELECT max(n) FROM note WHERE session_id = ?), 0) + 1, ?, ?)",
+    sessionId,
+    sessionId,
+    code,
+    JSON.stringify(args),
+  );
+}
+
+/** The conversation's own session: opened at the first message, reset where its policy asks for it (R2). */
+export function ownSession(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): string {
+  const policy = JSON.stringify(rules.reset);
+  if (conversation.reset_policy !== policy) {
+    admit.db.run("UPDATE conversation SET reset_policy = ? WHERE id = ?", policy, conversation.id);
+  }
+  const current =
+    conversation.current_session === null ? undefined : sessionRecord(admit.db, conversation.current_session);
+  if (current === undefined) return openSession(admit, conversation, { openedBy: "message", parent: null });
+  const reason =
+    current.suspended !== null
+      ? "suspended"
+      : hasOpenTurn(admit.db, current.id)
+        ? null
+        : resetReason(admit, current, rules.reset);
+  if (reason === null) return current.id;
+  const next = resetSession(admit, conversation, reason);
+  if (rules.reset.notify && current.seq > 0) {
+    tell(admit, JSON.parse(conversation.target) as Target, {
+      code: "session_reset",
+      args: { reason, session: next, previous: current.id },
+    });
+  }
+  return next;
+}
+
+function openSession(
+  admit: Admit,
+  conversation: ConversationRecord,
+  options: { openedBy: string; parent: SessionRecord | null },
+): string {
+  const { db, now } = admit;
+  const id = admit.nextId();
+  db.run(
+    "INSERT INTO session(id, home, agent, owner_person, parent_id) VALUES(?, ?, ?, ?, ?)",
+    id,
+    conversation.id,
+    conversation.agent,
+    conversation.person_id,
+    options.parent?.id ?? null,
+  );
+  db.run("INSERT INTO span(session_id, n, opened_at, opened_by) VALUES(?, 1, ?, ?)", id, now, options.openedBy);
+  db.run("UPDATE conversation SET current_session = ? WHERE id = ?", id, conversation.id);
+  // What stood in the place before it opened is not its own: an ended session's lines never come back as news.
+  db.run(
+    "INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, id, seq FROM place WHERE id = ?",
+    id,
+    conversation.place_id,
+  );
+  if (options.parent !== null) {
+    addNote(db, id, "session_reset", { reason: options.openedBy, previous: options.parent.id, endedAt: now });
+  }
+  return id;
+}
+
+/** Opens a conversation's first session for `once` and foreign homes, or returns the one it has. */
+export function firstSession(admit: Admit, conversation: ConversationRecord): string {
+  return conversation.current_session ?? openSession(admit, conversation, { openedBy: "message", parent: null });
+}
+
+/**
+ * R4: the session ends once and the next one opens. A running turn in it is interrupted, waiting turns of its own
+ * conversation are withdrawn, those of conversations bound to it move to their own sessions; its bindings end (H9).
+ */
+export function resetSession(admit: Admit, conversation: ConversationRecord, reason: string): string {
+  const { db, now } = admit;
+  const old = conversation.current_session === null ? undefined : sessionRecord(db, conversation.current_session);
+  if (old === undefined) return openSession(admit, conversation, { openedBy: reason, parent: null });
+  db.run("UPDATE span SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL", now, reason, old.id);
+  db.run("UPDATE session SET ended_at = ? WHERE id = ?", now, old.id);
+  admit.ended.push({ sessionId: old.id, reason });
+  interruptRunning(admit, old.id, null);
+  withdrawQueued(admit, old.id, conversation.id);
+  const next = openSession(admit, conversation, { openedBy: reason, parent: old });
+  releaseGuests(admit, old.id, reason);
+  return next;
+}
+
+/** Interrupts the running turn of a session; of one conversation only, where one is named. */
+export function interruptRunning(admit: Admit, sessionId: string, conversationId: number | null): void {
+  const turn = admit.db.get<TurnRecord>("SELECT * FROM turn WHERE session_id = ? AND state = 'running'", sessionId);
+  if (turn === undefined || (conversationId !== null && turn.conversation_id !== conversationId)) return;
+  const settled = endTurn(admit.db, turn, interruption(turn, "reset"), admit.now, admit.claim);
+  admit.settled.push(settled);
+  for (const session of settled.wake) admit.wake.add(session);
+}
+
+/** Withdraws a conversation's waiting turns in a session, and tells their authors. */
+export function withdrawQueued(admit: Admit, sessionId: string, conversationId: number): void {
+  const { db, now } = admit;
+  const turns = db.all<TurnRecord>(
+    "SELECT * FROM turn WHERE session_id = ? AND conversation_id = ? AND state = 'queued' ORDER BY id",
+    sessionId,
+    conversationId,
+  );
+  for (const turn of turns) {
+    db.run("UPDATE turn SET state = 'withdrawn', reason = 'reset', settled_at = ? WHERE id = ?", now, turn.id);
+    const messages = db.all<{ message_id: number }>(
+      "UPDATE intake SET fate = 'withdrawn', reason = 'reset' WHERE turn_id = ? AND fate IS NULL RETURNING message_id",
+      turn.id,
+    );
+    const target = JSON.parse(turn.target) as Target;
+    const notice = tell(
+      admit,
+      target,
+      { code: "withdrawn", args: { messages: messages.length, reason: "reset" } },
+      turn.id,
+    );
+    const withdrawn = db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", turn.id)!;
+    admit.settled.push(
+      settledOf(
+        withdrawn,
+        notice,
+        messages.map((row) => row.message_id),
+      ),
+    );
+    for (const session of nextSessions(db, turn)) admit.wake.add(session);
+  }
+}
+
+function settledOf(turn: TurnRecord, notice: DeliveryRow, messageIds: number[]): Settled {
+  return { turn: turnOf(turn), text: "", deliveries: [notice], wake: [], messageIds };
+}
+
+/** Conversations that were bound to a session that ended: their waiting turns go on at home, and their doors are told. */
+function releaseGuests(admit: Admit, sessionId: string, reason: string): void {
+  const { db } = admit;
+  const guests = db.all<{ conversation_id: number }>(
+    `SELECT DISTINCT conversation_id FROM (SELECT conversation_id FROM turn WHERE session_id = ? AND state = 'queued'
+     UNION SELECT conversation_id FROM binding WHERE session_id = ?)`,
+    sessionId,
+    sessionId,
+  );
+  for (const { conversation_id } of guests) {
+    const guest = conversationRecord(db, conversation_id);
+    const unbound = db.run("DELETE FROM binding WHERE conversation_id = ? AND session_id = ?", guest.id, sessionId);
+    const own = firstSession(admit, guest);
+    const moved = db.run(
+      "UPDATE turn SET session_id = ?, bound = NULL WHERE session_id = ? AND conversation_id = ? AND state = 'queued'",
+      own,
+      sessionId,
+      guest.id,
+    );
+    if (moved > 0) admit.wake.add(own);
+    if (unbound === 0) continue;
+    addNote(db, own, "handoff_ended", { session: sessionId, why: "ended" });
+    tell(admit, JSON.parse(guest.target) as Target, {
+      code: "session_ended_here",
+      args: { session: sessionId, reason },
+    });
+  }
+}
+
+/** `/new` typed in a bound chat acts on that chat: its own turns in the foreign session end, and it is unbound (H9). */
+export function leaveForeignSessions(admit: Admit, conversation: ConversationRecord): void {
+  const { db } = admit;
+  db.run("DELETE FROM binding WHERE conversation_id = ?", conversation.id);
+  const foreign = db.all<{ session_id: string }>(
+    "SELECT DISTINCT session_id FROM turn WHERE conversation_id = ? AND state IN('queued','running') AND session_id <> ?",
+    conversation.id,
+    conversation.current_session ?? "",
+  );
+  for (const { session_id } of foreign) {
+    interruptRunning(admit, session_id, conversation.id);
+    withdrawQueued(admit, session_id, conversation.id);
+  }
+}
+
+/** Sets a binding; only the session's owner may (H7), and the agent must be the same (H9). */
+export function setBinding(
+  admit: Admit,
+  conversation: ConversationRecord,
+  binding: { kind: "live" | "pinned"; sessionId: string; ttlMs: number; by: string },
+): BindingRow {
+  admit.db.run(
+    `INSERT INTO binding(conversation_id, kind, session_id, sent_at, ttl_ms, set_by) VALUES(?, ?, ?, ?, ?, ?)
+     ON CONFLICT(conversation_id, kind) DO UPDATE SET session_id = excluded.session_id, sent_at = excluded.sent_at, ttl_ms = excluded.ttl_ms, set_by = excluded.set_by`,
+    conversation.id,
+    binding.kind,
+    binding.sessionId,
+    admit.now,
+    binding.kind === "pinned" ? null : binding.ttlMs,
+    binding.by,
+  );
+  return bindingOf(bindingsOf(admit.db, conversation.id).find((row) => row.kind === binding.kind)!);
+}
+
+export function clearBindings(admit: Admit, conversation: ConversationRecord): boolean {
+  const bindings = bindingsOf(admit.db, conversation.id);
+  for (const binding of bindings) {
+    dropBinding(admit, binding);
+    noteHandoffEnded(admit, conversation, binding.session_id, "cleared");
+  }
+  return bindings.length > 0;
+}

@@ -1,0 +1,556 @@
+import type { ResetPolicy } from "../conversation/reset-policy.ts";
+import type { KeyRules } from "../conversation/session-key.ts";
+import type { Author, Fate, Message } from "../message/message.ts";
+import type { Notice } from "../message/notice.ts";
+import type { Platform, Source } from "../message/source.ts";
+import type { Target } from "../message/target.ts";
+
+/**
+ * Store: the durable half of the gateway. Seven verbs write, each one transaction, data in and data out, deterministic:
+ * times, settings and ids are arguments; integer ids are the database's. Nothing else writes. Refusals of the domain are
+ * values; a rejection means that nothing was written: `stale_claim` (a newer gateway has this state), `store_unavailable`
+ * (disk full, file locked, closed).
+ *
+ * All reads are async and see committed rows only.
+ */
+export interface Store extends StoreReader {
+  /** Raises the epoch and returns the claim of this boot: every older claim is stale from now on. */
+  claim(holder: string): Promise<Claim>;
+
+  /** A batch of events of one account and its cursor. Resolves when they are durable: only then may a platform be acknowledged (T2). */
+  admit(batch: AdmitBatch, claim: Claim): Promise<AdmitResult>;
+  /** The session's head becomes the running turn, or a turn of an older epoch is taken over by T8. Safe to repeat. */
+  begin(request: { sessionId: string; now: number }, claim: Claim): Promise<BeginResult>;
+  /** What must be durable before something is shown, a tool runs, or a prompt is written (T8). */
+  mark(mark: TurnMark, claim: Claim): Promise<"marked" | NotRunning>;
+  /** Ends a running turn: its final state, the reply as message, entry and deliveries, the fates, the seen numbers. */
+  settle(settlement: Settlement, claim: Claim): Promise<SettleResult>;
+  /** The lane's head is about to be sent once more; its attempt is counted first (O1). */
+  attempt(request: { deliveryId: number; now: number }, claim: Claim): Promise<DeliveryRow | NotDue>;
+  /** What became of an attempt. A failed part stops the later parts of the same reply, not the lane. */
+  delivered(report: DeliveryReport, claim: Claim): Promise<void>;
+  /** Settings and pruning. */
+  keep(change: KeepChange, claim: Claim): Promise<KeepResult>;
+
+  close(): Promise<void>;
+}
+
+export interface Claim {
+  readonly holder: string;
+  readonly epoch: number;
+}
+/** The turn is not running under this claim and attempt any more: the report comes too late and changed nothing. */
+export interface NotRunning {
+  readonly kind: "not_running";
+}
+export interface NotDue {
+  readonly kind: "not_due";
+}
+
+// ---- admit
+
+export interface AdmitBatch {
+  readonly account: string;
+  readonly platform: Platform;
+  /** The agent this account belongs to. */
+  readonly agent: string;
+  /** Where the platform's stream stands once these events are durable; absent where there is none. */
+  readonly cursor?: string;
+  readonly now: number;
+  readonly events: readonly InboundEvent[];
+}
+
+export type InboundEvent = MessageEvent | CommandEvent | SendEvent | BindEvent | RefusedEvent;
+
+interface EventBase {
+  /** The platform's id of the event, unique per account; what is known is a duplicate (T3). */
+  readonly eventId: string;
+  /** Ids of sessions that this event may open: `<freshId>`, `<freshId>-1`, …; unused ones are free again. */
+  readonly freshId: string;
+}
+
+/** Who speaks, with the rights the gateway found for him (S3). */
+export interface Speaker {
+  readonly author: Author;
+  /** Absent: looked up by the source's identity; still none: a guest without a person. */
+  readonly person?: { readonly id: string; readonly role: Role };
+}
+export type Role = "owner" | "member" | "guest";
+
+export interface MessageEvent extends EventBase {
+  readonly kind: "message";
+  readonly source: Source;
+  /** Speak in the existing conversation of this key instead of the one the source leads to (owner's API). */
+  readonly into?: string;
+  readonly speaker: Speaker;
+  readonly text: string;
+  readonly saidAt: number;
+  /** The gate's answer: is it for the agent? If not, it is recorded and starts nothing. */
+  readonly addressed: boolean;
+  readonly target: Target;
+  readonly rules: AdmitRules;
+  readonly idempotency?: { readonly key: string; readonly bodyHash: string };
+  /** `once`: a conversation without a name, seeded with the given history, hidden, and pruned after 48 h. */
+  readonly once?: { readonly history: readonly { readonly role: "user" | "assistant"; readonly text: string }[] };
+}
+
+export interface CommandEvent extends EventBase {
+  readonly kind: "command";
+  readonly source: Source;
+  readonly into?: string;
+  readonly speaker: Speaker;
+  readonly text: string;
+  readonly saidAt: number;
+  readonly target: Target;
+  readonly rules: AdmitRules;
+  readonly idempotency?: { readonly key: string; readonly bodyHash: string };
+  readonly effect:
+    | { readonly kind: "none" }
+    /** Resets the conversation; `firstMessage` opens the new session. */
+    | { readonly kind: "reset"; readonly firstMessage?: string }
+    | { readonly kind: "stop" };
+  /** The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). */
+  readonly reply: Notice;
+}
+
+/** Words of an agent spoken from one of its sessions into another door (H1). */
+export interface SendEvent extends EventBase {
+  readonly kind: "send";
+  /** The person on whose behalf it is sent: the session's owner, else nothing is bound (H7). */
+  readonly by: Speaker;
+  readonly text: string;
+  readonly into: ConversationRef;
+  /** Null: nothing is bound (H5). */
+  readonly sessionId: string | null;
+  readonly ttlMs: number;
+  readonly rules: AdmitRules;
+}
+
+export interface BindEvent extends EventBase {
+  readonly kind: "bind";
+  readonly by: Speaker;
+  readonly conversation: ConversationRef;
+  readonly change:
+    | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string; readonly ttlMs: number }
+    | { readonly kind: "clear" };
+  readonly rules: AdmitRules;
+}
+
+/** What could not be read or admitted: kept with its raw form (16 KiB at most), and the cursor passes it (T2). */
+export interface RefusedEvent extends EventBase {
+  readonly kind: "refused";
+  readonly code: string;
+  readonly sentence: string;
+  readonly raw?: string;
+}
+
+/** An existing conversation by its key, or a door of one's own that may be new. */
+export type ConversationRef =
+  | { readonly kind: "key"; readonly key: string }
+  | { readonly kind: "source"; readonly source: Source; readonly target: Target };
+
+export type BusyMode = "collect" | "queue" | "steer" | "interrupt" | "reject";
+
+/** The settings that hold for one event, resolved by the gateway from the configuration (plain data). */
+export interface AdmitRules {
+  readonly keys: KeyRules;
+  readonly busyMode: BusyMode;
+  readonly debounceMs: number;
+  readonly maxWaitingTurns: number;
+  readonly maxMessagesPerTurn: number;
+  readonly reset: ResetPolicy;
+  /** The lowest layer of a binding: computed, never a row (H4). */
+  readonly defaultSession?: string;
+}
+
+export interface AdmitResult {
+  /** One per event, in order. */
+  readonly outcomes: readonly AdmitOutcome[];
+}
+
+/** What became of one event. */
+export type AdmitOutcome =
+  /** A turn waits for it, or runs: `begun` when the store began it at once. */
+  | (Landed & {
+      readonly kind: "queued" | "joined";
+      readonly sessionId: string;
+      readonly turnId: number;
+      readonly begun: Turn | null;
+      readonly signal: TurnSignal | null;
+    })
+  | (Landed & { readonly kind: "recorded" })
+  | (Landed & { readonly kind: "refused"; readonly code: "busy" | "queue_full" })
+  /** Known already; a retry over HTTP finds the turn it belongs to. */
+  | {
+      readonly kind: "duplicate";
+      readonly messageId: number | null;
+      readonly conversationId: number | null;
+      readonly turnId: number | null;
+    }
+  | (Landed & {
+      readonly kind: "commanded";
+      readonly sessionId: string | null;
+      readonly reply: DeliveryRow;
+      /** The reset's first message, admitted as a turn of the new session. */
+      readonly turnId: number | null;
+      readonly begun: Turn | null;
+      readonly signal: TurnSignal | null;
+    })
+  | (Landed & { readonly kind: "sent"; readonly delivery: DeliveryRow; readonly bound: BindingRow | null })
+  | (Omit<Landed, "messageId"> & { readonly kind: "bound"; readonly binding: BindingRow })
+  | (Omit<Landed, "messageId"> & { readonly kind: "cleared"; readonly had: boolean })
+  /** A refusal of the domain: nothing was changed, but a platform's event is kept as refused (T2). */
+  | { readonly kind: "rejected"; readonly code: RejectCode; readonly sentence: string };
+
+export type RejectCode =
+  | "source_invalid"
+  | "session_unknown"
+  | "session_ended"
+  | "agent_mismatch"
+  | "forbidden"
+  | "conversation_unknown"
+  | "idempotency_conflict"
+  | "request_invalid";
+
+export interface Landed {
+  readonly messageId: number;
+  readonly conversationId: number;
+  readonly key: string;
+  /** Notices written with it: an ended binding, a reset, withdrawn turns. */
+  readonly notices: readonly DeliveryRow[];
+  /** Sessions that ended: their warm handles must go before the next one opens (R4). */
+  readonly ended: readonly EndedSession[];
+  /** Turns that this event settled, for whoever waits for them. */
+  readonly settled: readonly Settled[];
+  /** Sessions with work. */
+  readonly wake: readonly string[];
+}
+export interface EndedSession {
+  readonly sessionId: string;
+  readonly reason: string;
+}
+
+/** What the runner of that turn must hear about. */
+export type TurnSignal =
+  | { readonly kind: "stop"; readonly turnId: number; readonly sessionId: string }
+  | { readonly kind: "interrupt"; readonly turnId: number; readonly sessionId: string }
+  | { readonly kind: "steer"; readonly turnId: number; readonly sessionId: string; readonly messageId: number };
+
+// ---- turns
+
+export type TurnState = "queued" | "running" | "answered" | "failed" | "interrupted" | "withdrawn";
+/** none: nothing left our sight, the turn can be run again. possible: a tool may have run. shown: words were shown. */
+export type Effects = "none" | "possible" | "shown";
+/** The least of the authors' rights; `personId` only when all authors are one person. */
+export interface Authority {
+  readonly role: Role;
+  readonly personId?: string;
+}
+/** Who can read the reply: one person, or everybody in a place. */
+export type Audience =
+  | { readonly kind: "person"; readonly personId: string }
+  | { readonly kind: "place"; readonly placeId: number };
+/** How the conversation came to speak in a session that is not its own. */
+export type BoundBy = "live" | "pinned" | "default";
+
+export interface Turn {
+  readonly id: number;
+  readonly sessionId: string;
+  readonly conversationId: number;
+  readonly state: TurnState;
+  readonly reason: string | null;
+  readonly attempt: number;
+  readonly effects: Effects;
+  readonly target: Target;
+  readonly audience: Audience;
+  readonly authority: Authority;
+  readonly bound: BoundBy | null;
+  readonly partial: string | null;
+  readonly facts: string | null;
+  readonly admittedAt: number;
+  readonly begunAt: number | null;
+  readonly settledAt: number | null;
+}
+
+export type BeginResult =
+  | { readonly kind: "begun"; readonly turn: Turn; readonly takeover: Takeover | null }
+  /** Another turn of this session runs under this epoch. */
+  | { readonly kind: "busy" }
+  | { readonly kind: "idle"; readonly takeover: Takeover | null }
+  /** The head gathers followers until then (debounce). */
+  | { readonly kind: "waiting"; readonly until: number; readonly takeover: Takeover | null }
+  /** An older turn of the same conversation is open in another session. */
+  | { readonly kind: "blocked"; readonly bySession: string; readonly takeover: Takeover | null };
+
+/** What was found of an older epoch: `rerun` begins again, `interrupted` was settled and its author told (T8). */
+export type Takeover =
+  | { readonly kind: "rerun"; readonly turnId: number }
+  | (Settled & { readonly kind: "interrupted" });
+
+export interface TurnMark {
+  readonly turnId: number;
+  readonly attempt: number;
+  readonly now: number;
+  /** Never lowered. */
+  readonly effects?: Effects;
+  readonly partial?: string;
+  /** The facts block as sent; implies that the prompt is about to be written, and fixes what this turn was shown of each place. */
+  readonly facts?: {
+    readonly text: string;
+    readonly seen: SeenBound;
+    readonly notesThrough: number;
+    readonly entriesThrough: number;
+    readonly runtime: string;
+  };
+  /** The session's stable part, at its first turn. */
+  readonly stablePart?: string;
+  readonly runtime?: { readonly name: string; readonly ref: string; readonly restarts: number };
+  /** Messages that the running turn took in (steer): they leave their waiting turn. */
+  readonly consumed?: readonly number[];
+}
+export interface SeenBound {
+  readonly placeId: number;
+  readonly throughSeq: number;
+}
+
+export interface Settlement {
+  readonly turnId: number;
+  readonly attempt: number;
+  readonly now: number;
+  readonly outcome:
+    | { readonly state: "answered"; readonly text: string }
+    /** `NO_REPLY`: nothing is sent, and it counts as success (O5). */
+    | { readonly state: "answered"; readonly silent: true }
+    | {
+        readonly state: "failed" | "interrupted";
+        readonly reason: string;
+        readonly partial: string;
+        readonly notice: Notice;
+      };
+  /** The reply in parts as the platform takes them (O3); one part at pull doors. */
+  readonly parts?: readonly string[];
+  readonly runtime: string;
+  /** A failure of this session's own making: three in a row suspend it (R7). */
+  readonly sessionFault?: boolean;
+  readonly usage?: Usage;
+}
+export interface Usage {
+  readonly input: number;
+  readonly output: number;
+  readonly cachedInput?: number;
+}
+
+export interface Settled {
+  readonly turn: Turn;
+  readonly text: string;
+  readonly deliveries: readonly DeliveryRow[];
+  /** The session and the conversation's next session (T4). */
+  readonly wake: readonly string[];
+  readonly messageIds: readonly number[];
+}
+export type SettleResult = (Settled & { readonly kind: "settled" }) | NotRunning;
+
+// ---- deliveries
+
+export type DeliveryState = "queued" | "sending" | "streaming" | "delivered" | "unknown" | "failed";
+export interface DeliveryRow {
+  readonly id: number;
+  readonly lane: string;
+  readonly turnId: number | null;
+  readonly messageId: number | null;
+  readonly part: number;
+  readonly kind: "reply" | "notice" | "send";
+  readonly target: Target;
+  readonly body: string | Notice;
+  readonly state: DeliveryState;
+  readonly attempt: number;
+  readonly dueAt: number;
+  readonly createdAt: number;
+  readonly externalId: string | null;
+  readonly reason: string | null;
+}
+export interface DeliveryReport {
+  readonly deliveryId: number;
+  readonly now: number;
+  readonly result:
+    | { readonly kind: "delivered"; readonly externalId?: string }
+    | {
+        readonly kind: "retry";
+        readonly dueAt: number;
+        readonly reason: string /** An attempt while the channel was offline does not count. */;
+        readonly counts: boolean;
+      }
+    | { readonly kind: "unknown"; readonly reason: string }
+    | { readonly kind: "failed"; readonly reason: string };
+}
+
+// ---- keep
+
+export type KeepChange =
+  | { readonly kind: "person"; readonly person: { readonly id: string; readonly name?: string; readonly role: Role } }
+  /** Drops what is past its time: seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
+  | { readonly kind: "prune"; readonly now: number }
+  | {
+      readonly kind: "runtime";
+      readonly sessionId: string;
+      readonly runtime: string;
+      readonly ref: string | null;
+      readonly status: RuntimeStatus;
+      readonly restarts: number;
+      readonly now: number;
+    }
+  | { readonly kind: "title"; readonly sessionId: string; readonly title: string };
+export interface KeepResult {
+  /** Rows that a prune removed. */
+  readonly removed: number;
+}
+export type RuntimeStatus = "healthy" | "degraded" | "broken";
+
+// ---- reads
+
+export interface StoreReader {
+  /** Everything the context stage and the runner need of a running turn, in one read. */
+  turnMaterial(query: { turnId: number; runtime: string }): Promise<TurnMaterial | null>;
+  turn(turnId: number): Promise<Turn | null>;
+  /** How a turn ended, for a door that asks later. Null while it is open. */
+  answer(turnId: number): Promise<TurnAnswer | null>;
+  /** T10: one fate per conversation that took the message in. */
+  fates(messageId: number): Promise<readonly MessageFate[]>;
+  message(messageId: number): Promise<Message | null>;
+  messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null>;
+  conversation(key: string): Promise<ConversationRow | null>;
+  conversationById(id: number): Promise<ConversationRow | null>;
+  conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]>;
+  session(sessionId: string): Promise<SessionRow | null>;
+  sessions(query: { conversationId?: number; personId?: string; limit?: number }): Promise<readonly SessionRow[]>;
+  transcript(query: {
+    sessionId: string;
+    after?: number;
+    before?: number;
+    limit: number;
+  }): Promise<readonly EntryRow[]>;
+  bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): Promise<readonly BindingRow[]>;
+  /** Messages of a place after a place sequence, oldest first. */
+  placeMessages(query: { placeId: number; after: number; limit: number }): Promise<readonly Message[]>;
+  /** Notices delivered to a conversation after a delivery id. */
+  deliveries(query: { lane: string; after: number; limit: number }): Promise<readonly DeliveryRow[]>;
+  /** Sessions with open turns: what a start, and the sweep, wakes. */
+  openSessions(): Promise<readonly string[]>;
+  /** Heads of lanes that are open, oldest first. */
+  openDeliveries(): Promise<readonly DeliveryRow[]>;
+  refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]>;
+  cursor(account: string): Promise<string | null>;
+  hasAnySessions(personId: string): Promise<boolean>;
+  person(id: string): Promise<{ readonly id: string; readonly name: string | null; readonly role: Role } | null>;
+  counts(): Promise<
+    Readonly<Record<"conversations" | "sessions" | "messages" | "turns" | "openTurns" | "openDeliveries", number>>
+  >;
+}
+
+export interface TurnMaterial {
+  readonly turn: Turn;
+  readonly conversation: ConversationRow;
+  readonly session: SessionRow;
+  readonly home: ConversationRow;
+  readonly stablePart: string | null;
+  /** The turn's own messages, oldest first. */
+  readonly messages: readonly Message[];
+  readonly notes: readonly Note[];
+  readonly runtimeState: RuntimeStateRow | null;
+  /** Entries of the session before this turn's own. */
+  readonly earlier: number;
+  /** The highest entry sequence before this turn's own. */
+  readonly throughEntry: number;
+  /** Lines of this turn's place that the session has not seen (H11), newest last, at most 20; `more` counts the older ones. */
+  readonly roomLines: { readonly lines: readonly Message[]; readonly more: number; readonly bound: SeenBound };
+  /** Entries before this turn's own that the runtime has not seen (B7), at most 40. */
+  readonly missed: readonly EntryRow[];
+  /** The conversation's turn before was cancelled and no tool ran: an empty answer may be asked for once more (O5). */
+  readonly afterCancel: boolean;
+}
+export interface Note {
+  readonly n: number;
+  readonly code: string;
+  readonly args: Readonly<Record<string, string | number | null>>;
+}
+export interface TurnAnswer {
+  readonly turn: Turn;
+  readonly text: string;
+  readonly silent: boolean;
+  readonly notices: readonly Notice[];
+}
+export interface MessageFate {
+  readonly conversationKey: string;
+  readonly conversationId: number;
+  readonly sessionId: string | null;
+  readonly turnId: number | null;
+  readonly fate: Fate;
+}
+export interface ConversationRow {
+  readonly id: number;
+  readonly key: string;
+  readonly agent: string;
+  readonly personId: string | null;
+  readonly placeId: number;
+  readonly kind: "kept" | "once";
+  readonly currentSession: string | null;
+  readonly target: Target;
+  readonly at: number;
+  readonly openTurns: number;
+}
+export interface SessionRow {
+  readonly id: string;
+  readonly home: number;
+  readonly homeKey: string;
+  readonly agent: string;
+  readonly ownerPerson: string | null;
+  readonly parentId: string | null;
+  readonly title: string | null;
+  readonly entries: number;
+  readonly openedAt: number;
+  readonly openedBy: string;
+  readonly endedAt: number | null;
+  readonly endReason: string | null;
+  readonly lastHumanAt: number | null;
+  readonly suspended: string | null;
+  readonly tokens: Usage;
+}
+export interface EntryRow {
+  readonly seq: number;
+  readonly turnId: number | null;
+  readonly messageId: number | null;
+  readonly role: "user" | "assistant" | "mark";
+  /** failed, interrupted, undone, sent: why an entry is not what it looks like. */
+  readonly mark: string | null;
+  readonly author: Author | null;
+  readonly text: string;
+  readonly at: number | null;
+  readonly platform: Platform | null;
+  /** Own words that are not delivered yet, or never were (O4). */
+  readonly delivery: DeliveryState | null;
+}
+export interface BindingRow {
+  readonly conversationId: number;
+  readonly conversationKey: string;
+  readonly kind: "live" | "pinned";
+  readonly sessionId: string;
+  readonly sentAt: number;
+  readonly expiresAt: number | null;
+  readonly setBy: string;
+}
+export interface RuntimeStateRow {
+  readonly runtime: string;
+  readonly ref: string | null;
+  readonly seenThrough: number;
+  readonly status: RuntimeStatus;
+  readonly restarts: number;
+  readonly lastUsedAt: number | null;
+}
+export interface RefusedRow {
+  readonly account: string;
+  readonly eventId: string;
+  readonly at: number;
+  readonly code: string;
+  readonly sentence: string;
+  readonly raw: string | null;
+}

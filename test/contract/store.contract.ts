@@ -1,0 +1,563 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { AdmitBatch, Claim, InboundEvent, SettleResult, Store, Turn } from "../../src/store/store.ts";
+import { createManualClock } from "../support/manual-clock.ts";
+import { ownDoor, RULES, said } from "../support/store.ts";
+
+/** What every Store promises; a driver passes it by opening the same state again and again. */
+export function storeContract(
+  name: string,
+  create: () => Promise<{ open(): Promise<Store>; dispose(): Promise<void> }>,
+): void {
+  describe(`the store contract: ${name}`, () => {
+    let state: Awaited<ReturnType<typeof create>>;
+    let store: Store;
+    let claim: Claim;
+    const clock = createManualClock(1_700_000_000_000);
+
+    beforeEach(async () => {
+      state = await create();
+      store = await state.open();
+      claim = await store.claim("test");
+    });
+    afterEach(async () => {
+      await store.close();
+      await state.dispose();
+    });
+
+    const batch = (events: readonly InboundEvent[], more: Partial<AdmitBatch> = {}): AdmitBatch => ({
+      account: "console",
+      platform: "console",
+      agent: "main",
+      now: clock.now(),
+      events,
+      ...more,
+    });
+    const admit = async (event: InboundEvent, more: Partial<AdmitBatch> = {}) =>
+      (await store.admit(batch([event], more), claim)).outcomes[0]!;
+    const begunBy = async (event: InboundEvent): Promise<Turn> => {
+      const outcome = await admit(event);
+      if (outcome.kind !== "queued" || outcome.begun === null) throw new Error(`not begun: ${JSON.stringify(outcome)}`);
+      return outcome.begun;
+    };
+    const answer = (turn: Turn, text: string): Promise<SettleResult> =>
+      store.settle(
+        {
+          turnId: turn.id,
+          attempt: turn.attempt,
+          now: clock.now(),
+          outcome: { state: "answered", text },
+          runtime: "demo",
+        },
+        claim,
+      );
+    const begun = async (sessionId: string): Promise<Turn> => {
+      const result = await store.begin({ sessionId, now: clock.now() + 10_000 }, claim);
+      if (result.kind !== "begun") throw new Error(`not begun: ${result.kind}`);
+      return result.turn;
+    };
+    const fate = async (messageId: number) => (await store.fates(messageId))[0]?.fate;
+
+    test("a first message opens its conversation and session and is begun at once", async () => {
+      const outcome = await admit(said("hi"));
+      expect(outcome).toMatchObject({
+        kind: "queued",
+        key: "agent:main:console:dm:owner%2Fmain",
+        begun: { state: "running", attempt: 1 },
+      });
+      if (outcome.kind !== "queued") throw new Error();
+      expect(await fate(outcome.messageId)).toEqual({ fate: "running", turnId: outcome.turnId });
+      const settled = await answer(outcome.begun!, "hello");
+      expect(settled).toMatchObject({
+        kind: "settled",
+        text: "hello",
+        wake: [],
+        deliveries: [{ state: "delivered", body: "hello" }],
+      });
+      expect(await fate(outcome.messageId)).toEqual({ fate: "answered" });
+      const transcript = await store.transcript({ sessionId: outcome.sessionId, limit: 10 });
+      expect(transcript.map((entry) => [entry.seq, entry.role, entry.text])).toEqual([
+        [1, "user", "hi"],
+        [2, "assistant", "hello"],
+      ]);
+    });
+
+    test("T1 one turn at a time per session, from any door", async () => {
+      const first = await begunBy(said("one"));
+      const second = await admit(said("two"));
+      expect(second).toMatchObject({ kind: "queued", begun: null });
+      expect(await store.begin({ sessionId: first.sessionId, now: clock.now() }, claim)).toEqual({ kind: "busy" });
+    });
+
+    test("T3 a known event and a known external message are duplicates, over a restart too", async () => {
+      const event = said("hi", { eventId: "e1" });
+      const first = await admit(event);
+      if (first.kind !== "queued") throw new Error();
+      expect(await admit(event)).toMatchObject({ kind: "duplicate", messageId: first.messageId, turnId: first.turnId });
+      await store.close();
+      store = await state.open();
+      claim = await store.claim("again");
+      expect(await admit(event)).toMatchObject({ kind: "duplicate", messageId: first.messageId });
+      const external = { ...said("x"), source: { ...ownDoor("console", "owner", "main").source, messageId: "m1" } };
+      const other = { ...external, eventId: "e2" };
+      const known = await admit(external);
+      expect(await admit(other)).toMatchObject({
+        kind: "duplicate",
+        messageId: (known as { messageId: number }).messageId,
+      });
+    });
+
+    test("T3 an Idempotency-Key finds its message again; another body under it is refused", async () => {
+      const keyed = (text: string, hash: string) => ({
+        ...said(text, { door: "http" }),
+        idempotency: { key: "k", bodyHash: hash },
+      });
+      const first = await admit(keyed("hi", "h1"));
+      expect(await admit(keyed("hi", "h1"))).toMatchObject({
+        kind: "duplicate",
+        messageId: (first as { messageId: number }).messageId,
+      });
+      expect(await admit(keyed("other", "h2"))).toMatchObject({ kind: "rejected", code: "idempotency_conflict" });
+      const elsewhere = { ...keyed("hi", "h1"), ...ownDoor("http", "owner", "second") };
+      expect(await admit(elsewhere)).toMatchObject({ kind: "queued" });
+    });
+
+    test("T2 a batch and its cursor are one: what cannot be read is kept as refused and passed", async () => {
+      const nowhere = {
+        ...said("lost"),
+        source: { platform: "telegram" as const, account: "bot", chatType: "group" as const, isBot: false },
+      };
+      const refused: InboundEvent = {
+        kind: "refused",
+        eventId: "bad",
+        freshId: "x",
+        code: "request_invalid",
+        sentence: "no",
+        raw: "r".repeat(20_000),
+      };
+      const { outcomes } = await store.admit(batch([said("ok"), nowhere, refused], { cursor: "c7" }), claim);
+      expect(outcomes.map((outcome) => outcome.kind)).toEqual(["queued", "rejected", "rejected"]);
+      expect(await store.cursor("console")).toBe("c7");
+      const kept = await store.refusedEvents({ limit: 10 });
+      expect(kept.map((row) => [row.code, row.raw!.length <= 16_384])).toEqual([
+        ["request_invalid", true],
+        ["source_invalid", true],
+      ]);
+    });
+
+    test("T4 answers come in the order admitted, whatever the clock says", async () => {
+      const rules = { busyMode: "queue" as const };
+      const first = await begunBy(said("1", { rules }));
+      const outcomes = [];
+      for (const text of ["2", "3", "4"]) {
+        clock.set(clock.now() - 5_000);
+        outcomes.push(await admit(said(text, { rules })));
+      }
+      await answer(first, "a1");
+      for (const expected of outcomes) {
+        const turn = await begun(first.sessionId);
+        expect(turn.id).toBe((expected as { turnId: number }).turnId);
+        await answer(turn, "a");
+      }
+    });
+
+    test("T5 collect joins the last waiting turn of the same target; it is frozen when it begins", async () => {
+      const first = await begunBy(said("1"));
+      const second = await admit(said("2"));
+      const third = await admit(said("3"));
+      expect(third).toMatchObject({ kind: "joined", turnId: (second as { turnId: number }).turnId });
+      await answer(first, "a");
+      const turn = await begun(first.sessionId);
+      const material = await store.turnMaterial({ turnId: turn.id, runtime: "demo" });
+      expect(material!.messages.map((message) => message.body)).toEqual(["2", "3"]);
+      expect(await admit(said("4"))).toMatchObject({ kind: "queued", begun: null });
+    });
+
+    test("T5 debounce gathers followers and moves the start at most five times", async () => {
+      const first = await begunBy(said("1"));
+      const at = clock.now();
+      await admit(said("2"));
+      await answer(first, "a");
+      expect(await store.begin({ sessionId: first.sessionId, now: at }, claim)).toMatchObject({
+        kind: "waiting",
+        until: at + 800,
+      });
+      for (let i = 0; i < 20; i++) {
+        clock.set(clock.now() + 500);
+        await admit(said("more"));
+      }
+      expect(await store.begin({ sessionId: first.sessionId, now: at + 3_999 }, claim)).toMatchObject({
+        kind: "waiting",
+        until: at + 4_000,
+      });
+    });
+
+    test("T5 caps: the author is told, and the fate is refused", async () => {
+      await begunBy(said("1", { rules: { busyMode: "queue" } }));
+      for (let i = 0; i < 2; i++) await admit(said("x", { rules: { busyMode: "queue", maxWaitingTurns: 2 } }));
+      const over = await admit(said("y", { rules: { busyMode: "queue", maxWaitingTurns: 2 } }));
+      expect(over).toMatchObject({ kind: "refused", code: "queue_full", notices: [{ body: { code: "queue_full" } }] });
+      expect(await fate((over as { messageId: number }).messageId)).toEqual({ fate: "refused", reason: "queue_full" });
+    });
+
+    test("T5 reject tells once that the door is busy", async () => {
+      const rules = { busyMode: "reject" as const };
+      const first = await begunBy(said("1", { rules }));
+      expect(await admit(said("2", { rules }))).toMatchObject({ kind: "refused", code: "busy", notices: [{}] });
+      expect(await admit(said("3", { rules }))).toMatchObject({ kind: "refused", code: "busy", notices: [] });
+      await answer(first, "a");
+      expect(await admit(said("4", { rules }))).toMatchObject({ kind: "queued" });
+      expect(await admit(said("5", { rules }))).toMatchObject({ kind: "refused", notices: [{}] });
+    });
+
+    test("T5 a steered message waits on the next turn until it is consumed, and is then of one turn only", async () => {
+      const rules = { busyMode: "steer" as const };
+      const first = await begunBy(said("1", { rules }));
+      const steered = await admit(said("2", { rules }));
+      expect(steered).toMatchObject({ kind: "queued", signal: { kind: "steer", turnId: first.id } });
+      const messageId = (steered as { messageId: number }).messageId;
+      expect(await store.mark({ turnId: first.id, attempt: 1, now: clock.now(), consumed: [messageId] }, claim)).toBe(
+        "marked",
+      );
+      await answer(first, "both");
+      expect(await fate(messageId)).toEqual({ fate: "answered" });
+      expect(await store.begin({ sessionId: first.sessionId, now: clock.now() + 9_000 }, claim)).toMatchObject({
+        kind: "idle",
+      });
+    });
+
+    test("T8 after a crash a turn without effects is run again once, one with effects is interrupted and its author told", async () => {
+      const first = await begunBy(said("1"));
+      const reopen = async () => {
+        await store.close();
+        store = await state.open();
+        claim = await store.claim("next");
+      };
+      await reopen();
+      const again = await store.begin({ sessionId: first.sessionId, now: clock.now() }, claim);
+      expect(again).toMatchObject({ kind: "begun", turn: { id: first.id, attempt: 2 }, takeover: { kind: "rerun" } });
+      await reopen();
+      const given = await store.begin({ sessionId: first.sessionId, now: clock.now() }, claim);
+      expect(given).toMatchObject({
+        kind: "idle",
+        takeover: { kind: "interrupted", turn: { state: "interrupted", reason: "crash" } },
+      });
+      const shown = await begunBy(said("2"));
+      await store.mark({ turnId: shown.id, attempt: 1, now: clock.now(), effects: "shown", partial: "half a" }, claim);
+      await reopen();
+      const taken = await store.begin({ sessionId: first.sessionId, now: clock.now() }, claim);
+      expect(taken).toMatchObject({
+        takeover: {
+          kind: "interrupted",
+          text: "half a",
+          deliveries: [{ body: { code: "interrupted", args: { partial: "half a" } } }],
+        },
+      });
+      expect(await store.answer(shown.id)).toMatchObject({ text: "half a", turn: { state: "interrupted" } });
+      expect(
+        (await store.transcript({ sessionId: first.sessionId, limit: 20 })).map((entry) => [
+          entry.role,
+          entry.mark,
+          entry.text,
+        ]),
+      ).toEqual([
+        ["user", null, "1"],
+        ["mark", "interrupted", "crash"],
+        ["user", null, "2"],
+        ["assistant", "interrupted", "half a"],
+      ]);
+    });
+
+    test("a stale claim is refused by every verb, and a late report changes nothing", async () => {
+      const turn = await begunBy(said("1"));
+      const old = claim;
+      const second = await state.open();
+      try {
+        const newer = await second.claim("other");
+        await expect(store.admit(batch([said("x")]), old)).rejects.toMatchObject({ code: "stale_claim" });
+        await expect(answer(turn, "late")).rejects.toMatchObject({ code: "stale_claim" });
+        await expect(store.begin({ sessionId: turn.sessionId, now: 0 }, old)).rejects.toMatchObject({
+          code: "stale_claim",
+        });
+        await expect(store.mark({ turnId: turn.id, attempt: 1, now: 0, partial: "x" }, old)).rejects.toMatchObject({
+          code: "stale_claim",
+        });
+        await expect(store.keep({ kind: "prune", now: 0 }, old)).rejects.toMatchObject({ code: "stale_claim" });
+        expect(
+          await second.settle(
+            { turnId: turn.id, attempt: 1, now: 0, outcome: { state: "answered", text: "x" }, runtime: "demo" },
+            newer,
+          ),
+        ).toEqual({ kind: "not_running" });
+      } finally {
+        await second.close();
+      }
+    });
+
+    test("T9 a failed turn leaves the message and one marked entry", async () => {
+      const turn = await begunBy(said("1"));
+      const outcome = {
+        state: "failed" as const,
+        reason: "runtime_failed",
+        partial: "half",
+        notice: { code: "failed" as const, args: { code: "runtime_failed" } },
+      };
+      await store.settle({ turnId: turn.id, attempt: 1, now: clock.now(), outcome, runtime: "demo" }, claim);
+      const entries = await store.transcript({ sessionId: turn.sessionId, limit: 10 });
+      expect(entries.map((entry) => [entry.role, entry.mark, entry.text])).toEqual([
+        ["user", null, "1"],
+        ["assistant", "failed", "half"],
+      ]);
+    });
+
+    test("R4 /new interrupts what runs, withdraws what waits, tells its authors, and opens a session that knows its parent", async () => {
+      const turn = await begunBy(said("1"));
+      const waiting = await admit(said("2"));
+      const event: InboundEvent = {
+        ...said("/new go on"),
+        kind: "command",
+        effect: { kind: "reset", firstMessage: "go on" },
+        reply: { code: "session_new", args: {} },
+      };
+      const outcome = await admit(event);
+      if (outcome.kind !== "commanded") throw new Error(outcome.kind);
+      expect(outcome.ended).toEqual([{ sessionId: turn.sessionId, reason: "new" }]);
+      expect(outcome.settled.map((settled) => [settled.turn.id, settled.turn.state])).toEqual([
+        [turn.id, "interrupted"],
+        [(waiting as { turnId: number }).turnId, "withdrawn"],
+      ]);
+      expect(outcome.begun).toMatchObject({ sessionId: outcome.sessionId, state: "running" });
+      expect(await store.session(outcome.sessionId!)).toMatchObject({ parentId: turn.sessionId, openedBy: "new" });
+      expect(await answer(turn, "late")).toEqual({ kind: "not_running" });
+      const material = await store.turnMaterial({ turnId: outcome.turnId!, runtime: "demo" });
+      expect(material!.notes).toMatchObject([
+        { code: "session_reset", args: { reason: "new", previous: turn.sessionId } },
+      ]);
+      expect(material!.roomLines.lines).toEqual([]);
+      expect(material!.earlier).toBe(0);
+    });
+
+    test("R2 an idle reset says why, to both sides; a running turn keeps the session", async () => {
+      const rules = { reset: { ...RULES.reset, mode: "idle" as const, idleMinutes: 60 } };
+      const turn = await begunBy(said("call me Zed", { rules }));
+      clock.set(clock.now() + 2 * 3_600_000);
+      expect(await admit(said("still there?", { rules }))).toMatchObject({ sessionId: turn.sessionId });
+      await answer(turn, "a");
+      await answer(await begun(turn.sessionId), "b");
+      clock.set(clock.now() + 2 * 3_600_000);
+      const next = await admit(said("what did I say?", { rules }));
+      expect(next).toMatchObject({
+        kind: "queued",
+        ended: [{ sessionId: turn.sessionId, reason: "idle" }],
+        notices: [{ body: { code: "session_reset", args: { reason: "idle" } } }],
+      });
+    });
+
+    const send = (text: string, sessionId: string | null, more: object = {}): InboundEvent => ({
+      kind: "send",
+      eventId: `send-${text}`,
+      freshId: `s-${text}`,
+      by: { author: { kind: "person", id: "owner" }, person: { id: "owner", role: "owner" } },
+      text,
+      into: { kind: "source", ...ownDoor("http", "owner", "room") },
+      sessionId,
+      ttlMs: 3_600_000,
+      rules: RULES,
+      ...more,
+    });
+    const inRoom = (text: string) => ({ ...said(text, { door: "http" }), ...ownDoor("http", "owner", "room") });
+
+    test("H1, H2 a send speaks once, is an entry of its session, and the room then speaks in that session", async () => {
+      const terminal = await begunBy(said("secret word: Aleph"));
+      await answer(terminal, "noted");
+      const sent = await admit(send("hello room", terminal.sessionId));
+      expect(sent).toMatchObject({
+        kind: "sent",
+        bound: { sessionId: terminal.sessionId },
+        delivery: { kind: "send", state: "delivered" },
+      });
+      expect(await admit(send("hello room", terminal.sessionId))).toMatchObject({ kind: "duplicate" });
+      const room = await admit(inRoom("what is the word?"));
+      expect(room).toMatchObject({ kind: "queued", sessionId: terminal.sessionId, begun: { bound: "live" } });
+      const entries = await store.transcript({ sessionId: terminal.sessionId, limit: 10 });
+      expect(entries.map((entry) => [entry.text, entry.mark])).toEqual([
+        ["secret word: Aleph", null],
+        ["noted", null],
+        ["hello room", "sent"],
+        ["what is the word?", null],
+      ]);
+    });
+
+    test("H2, H3, H11 on expiry the room falls back by itself and its own session is given what was said meanwhile", async () => {
+      const own = await begunBy(inRoom("first"));
+      await answer(own, "one");
+      const terminal = await begunBy(said("t"));
+      await answer(terminal, "u");
+      await admit(send("hello", terminal.sessionId));
+      const bound = await begunBy(inRoom("question"));
+      expect(bound.sessionId).toBe(terminal.sessionId);
+      await answer(bound, "reply");
+      clock.set(clock.now() + 3_600_000 - 1);
+      const still = await begunBy(inRoom("still"));
+      expect(still.sessionId).toBe(terminal.sessionId);
+      await answer(still, "yes");
+      clock.set(clock.now() + 1);
+      const back = await begunBy(inRoom("after"));
+      expect(back.sessionId).toBe(own.sessionId);
+      const material = await store.turnMaterial({ turnId: back.id, runtime: "demo" });
+      expect(material!.notes).toMatchObject([{ code: "handoff_ended", args: { why: "expired" } }]);
+      expect(material!.roomLines.lines.map((line) => line.body)).toEqual([
+        "hello",
+        "question",
+        "reply",
+        "still",
+        "yes",
+      ]);
+    });
+
+    test("H4 a live binding overrides a pinned one and leaves it in place; clear removes both", async () => {
+      const a = await begunBy(said("a"));
+      await answer(a, ".");
+      const b = await begunBy(said("b", { name: "second" }));
+      await answer(b, ".");
+      const bind = (change: object): InboundEvent =>
+        ({
+          ...(send("x", null) as object),
+          kind: "bind",
+          eventId: JSON.stringify(change),
+          conversation: { kind: "source", ...ownDoor("http", "owner", "room") },
+          change,
+        }) as never;
+      expect(await admit(bind({ kind: "set", binding: "pinned", sessionId: a.sessionId, ttlMs: 0 }))).toMatchObject({
+        kind: "bound",
+        binding: { expiresAt: null },
+      });
+      await admit(send("live", b.sessionId));
+      const one = await begunBy(inRoom("1"));
+      expect(one).toMatchObject({ sessionId: b.sessionId, bound: "live" });
+      await answer(one, ".");
+      clock.set(clock.now() + 3_600_000);
+      const two = await begunBy(inRoom("2"));
+      expect(two).toMatchObject({ sessionId: a.sessionId, bound: "pinned" });
+      await answer(two, ".");
+      expect(await admit(bind({ kind: "clear" }))).toMatchObject({ kind: "cleared", had: true });
+      expect(await begunBy(inRoom("3"))).toMatchObject({ bound: null });
+    });
+
+    test("H5, H7 only the owner of a live session of the same agent binds it", async () => {
+      const mine = await begunBy(said("a"));
+      const ann = await begunBy(said("b", { person: "ann", role: "member" }));
+      expect(await admit(send("x", "nope"))).toMatchObject({ kind: "rejected", code: "session_unknown" });
+      expect(await admit(send("x", ann.sessionId))).toMatchObject({ kind: "rejected", code: "forbidden" });
+      expect(await admit(send("y", mine.sessionId), { agent: "other" })).toMatchObject({
+        kind: "rejected",
+        code: "agent_mismatch",
+      });
+      expect(await admit(send("z", null))).toMatchObject({ kind: "sent", bound: null });
+    });
+
+    test("H9, R4 a reset at home ends the binding, tells the bound door, and moves its waiting turn to its own session", async () => {
+      const terminal = await begunBy(said("a"));
+      await admit(send("hi", terminal.sessionId));
+      const waiting = await admit(inRoom("question"));
+      expect(waiting).toMatchObject({ kind: "queued", sessionId: terminal.sessionId, begun: null });
+      const reset: InboundEvent = {
+        ...said("/new"),
+        kind: "command",
+        effect: { kind: "reset" },
+        reply: { code: "session_new", args: {} },
+      };
+      const outcome = await admit(reset);
+      if (outcome.kind !== "commanded") throw new Error(outcome.kind);
+      expect(outcome.notices.map((notice) => (notice.body as { code: string }).code)).toContain("session_ended_here");
+      const moved = await begun(outcome.wake.at(-1)!);
+      expect(moved).toMatchObject({ id: (waiting as { turnId: number }).turnId, bound: null });
+      expect(moved.sessionId).not.toBe(terminal.sessionId);
+    });
+
+    test("H9 /new in a bound chat acts on that chat: it withdraws its own turns there and leaves the session alone", async () => {
+      const terminal = await begunBy(said("a"));
+      await admit(send("hi", terminal.sessionId));
+      const waiting = await admit(inRoom("question"));
+      const reset: InboundEvent = {
+        ...inRoom("/new"),
+        kind: "command",
+        effect: { kind: "reset" },
+        reply: { code: "session_new", args: {} },
+      };
+      const outcome = await admit(reset);
+      expect(outcome).toMatchObject({ kind: "commanded", ended: [] });
+      expect(await fate((waiting as { messageId: number }).messageId)).toEqual({ fate: "withdrawn", reason: "reset" });
+      expect(await answer(terminal, "goes on")).toMatchObject({ kind: "settled" });
+      expect(await begunBy(inRoom("now"))).toMatchObject({ bound: null });
+    });
+
+    test("T4 a turn waits for an older open turn of its conversation in another session, and is woken by it", async () => {
+      const own = await begunBy(inRoom("1"));
+      const terminal = await begunBy(said("a"));
+      await answer(terminal, ".");
+      await admit(send("hi", terminal.sessionId));
+      const second = await admit(inRoom("2"));
+      expect(second).toMatchObject({ sessionId: terminal.sessionId, begun: null });
+      expect(await store.begin({ sessionId: terminal.sessionId, now: clock.now() + 9_000 }, claim)).toMatchObject({
+        kind: "blocked",
+        bySession: own.sessionId,
+      });
+      expect(await answer(own, ".")).toMatchObject({ wake: [terminal.sessionId] });
+    });
+
+    test("O1 at a push door the head is written as sending, later ones are attempted in order, a failed part stops its reply only", async () => {
+      const push = {
+        ...said("1"),
+        target: { door: "push" as const, platform: "telegram" as const, account: "bot", chatId: "7" },
+      };
+      const turn = await begunBy(push);
+      const settled = await store.settle(
+        {
+          turnId: turn.id,
+          attempt: 1,
+          now: clock.now(),
+          outcome: { state: "answered", text: "abc" },
+          parts: ["a", "b", "c"],
+          runtime: "demo",
+        },
+        claim,
+      );
+      if (settled.kind !== "settled") throw new Error();
+      expect(settled.deliveries.map((row) => [row.body, row.state, row.attempt])).toEqual([
+        ["a", "sending", 1],
+        ["b", "queued", 0],
+        ["c", "queued", 0],
+      ]);
+      const [a, b] = settled.deliveries;
+      expect(await store.attempt({ deliveryId: b!.id, now: clock.now() }, claim)).toEqual({ kind: "not_due" });
+      await store.delivered(
+        { deliveryId: a!.id, now: clock.now(), result: { kind: "delivered", externalId: "x1" } },
+        claim,
+      );
+      expect(await store.attempt({ deliveryId: b!.id, now: clock.now() }, claim)).toMatchObject({
+        state: "sending",
+        attempt: 1,
+      });
+      await store.delivered({ deliveryId: b!.id, now: clock.now(), result: { kind: "failed", reason: "gone" } }, claim);
+      expect(await store.openDeliveries()).toEqual([]);
+    });
+
+    test("prune forgets old events and once-conversations and nothing else", async () => {
+      const once = await admit({
+        ...said("q", { door: "http" }),
+        ...ownDoor("http", "owner", "o"),
+        once: { history: [{ role: "user", text: "before" }] },
+      });
+      if (once.kind !== "queued") throw new Error();
+      expect((await store.turnMaterial({ turnId: once.turnId, runtime: "demo" }))!.earlier).toBe(1);
+      await answer(once.begun!, "a");
+      await answer(await begunBy(said("kept", { eventId: "e9" })), "b");
+      expect((await store.conversations({})).map((row) => row.key)).toEqual(["agent:main:console:dm:owner%2Fmain"]);
+      await store.keep({ kind: "prune", now: clock.now() + 49 * 3_600_000 }, claim);
+      expect(await store.conversation(once.key)).toBeNull();
+      expect(await store.session(once.sessionId)).toBeNull();
+      expect(await store.conversations({})).toHaveLength(1);
+      expect((await store.counts()).messages).toBe(2);
+    });
+  });
+}
