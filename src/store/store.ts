@@ -410,13 +410,15 @@ export type RuntimeStatus = "healthy" | "degraded" | "broken";
 
 export interface StoreReader {
   /** Everything the context stage and the runner need of a running turn, in one read. */
-  turnMaterial(query: { turnId: number; runtime: string }): Promise<TurnMaterial | null>;
+  turnMaterial(turnId: number): Promise<TurnMaterial | null>;
   turn(turnId: number): Promise<Turn | null>;
   /** How a turn ended, for a door that asks later. Null while it is open. */
   answer(turnId: number): Promise<TurnAnswer | null>;
   /** T10: one fate per conversation that took the message in. */
   fates(messageId: number): Promise<readonly MessageFate[]>;
   message(messageId: number): Promise<Message | null>;
+  /** What a command's message was answered with. */
+  commandReply(messageId: number): Promise<Notice | null>;
   messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null>;
   conversation(key: string): Promise<ConversationRow | null>;
   conversationById(id: number): Promise<ConversationRow | null>;
@@ -436,8 +438,8 @@ export interface StoreReader {
   deliveries(query: { lane: string; after: number; limit: number }): Promise<readonly DeliveryRow[]>;
   /** Sessions with open turns: what a start, and the sweep, wakes. */
   openSessions(): Promise<readonly string[]>;
-  /** Heads of lanes that are open, oldest first. */
-  openDeliveries(): Promise<readonly DeliveryRow[]>;
+  /** Heads of the lanes that are open, oldest first; of one lane, if one is named. */
+  openDeliveries(query?: { lane: string }): Promise<readonly DeliveryRow[]>;
   refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]>;
   cursor(account: string): Promise<string | null>;
   hasAnySessions(personId: string): Promise<boolean>;
@@ -456,6 +458,7 @@ export interface TurnMaterial {
   /** The turn's own messages, oldest first. */
   readonly messages: readonly Message[];
   readonly notes: readonly Note[];
+  /** Of the runtime that had the session last. */
   readonly runtimeState: RuntimeStateRow | null;
   /** Entries of the session before this turn's own. */
   readonly earlier: number;

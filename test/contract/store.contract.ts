@@ -167,7 +167,7 @@ export function storeContract(
       expect(third).toMatchObject({ kind: "joined", turnId: (second as { turnId: number }).turnId });
       await answer(first, "a");
       const turn = await begun(first.sessionId);
-      const material = await store.turnMaterial({ turnId: turn.id, runtime: "demo" });
+      const material = await store.turnMaterial(turn.id);
       expect(material!.messages.map((message) => message.body)).toEqual(["2", "3"]);
       expect(await admit(said("4"))).toMatchObject({ kind: "queued", begun: null });
     });
@@ -328,7 +328,7 @@ export function storeContract(
       expect(outcome.begun).toMatchObject({ sessionId: outcome.sessionId, state: "running" });
       expect(await store.session(outcome.sessionId!)).toMatchObject({ parentId: turn.sessionId, openedBy: "new" });
       expect(await answer(turn, "late")).toEqual({ kind: "not_running" });
-      const material = await store.turnMaterial({ turnId: outcome.turnId!, runtime: "demo" });
+      const material = await store.turnMaterial(outcome.turnId!);
       expect(material!.notes).toMatchObject([
         { code: "session_reset", args: { reason: "new", previous: turn.sessionId } },
       ]);
@@ -403,7 +403,7 @@ export function storeContract(
       clock.set(clock.now() + 1);
       const back = await begunBy(inRoom("after"));
       expect(back.sessionId).toBe(own.sessionId);
-      const material = await store.turnMaterial({ turnId: back.id, runtime: "demo" });
+      const material = await store.turnMaterial(back.id);
       expect(material!.notes).toMatchObject([{ code: "handoff_ended", args: { why: "expired" } }]);
       expect(material!.roomLines.lines.map((line) => line.body)).toEqual([
         "hello",
@@ -549,7 +549,7 @@ export function storeContract(
         once: { history: [{ role: "user", text: "before" }] },
       });
       if (once.kind !== "queued") throw new Error();
-      expect((await store.turnMaterial({ turnId: once.turnId, runtime: "demo" }))!.earlier).toBe(1);
+      expect((await store.turnMaterial(once.turnId))!.earlier).toBe(1);
       await answer(once.begun!, "a");
       await answer(await begunBy(said("kept", { eventId: "e9" })), "b");
       expect((await store.conversations({})).map((row) => row.key)).toEqual(["agent:main:console:dm:owner%2Fmain"]);

@@ -1,8 +1,8 @@
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
-import { sessionKeyFor } from "../../conversation/session-key.ts";
+import { parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
 import { TertuliaError } from "../../errors.ts";
-import type { Source } from "../../message/source.ts";
+import { isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
 import type {
@@ -249,8 +249,7 @@ function conversationFor(context: Context, event: Spoken, who: Authority): Conve
 
 function openConversation(context: Context, key: string, event: Spoken, who: Authority): ConversationRecord {
   const { db, batch } = context;
-  // Only a direct chat belongs to one person; what is said in a room belongs to nobody alone.
-  const personId = event.source.chatType === "dm" ? (who.personId ?? null) : null;
+  const personId = ownerOf(event.source, who);
   const id = db.insert(
     "INSERT INTO conversation(key, agent, person_id, place_id, kind, target, at) VALUES(?, ?, ?, ?, ?, ?, ?)",
     key,
@@ -262,6 +261,13 @@ function openConversation(context: Context, key: string, event: Spoken, who: Aut
     context.now,
   );
   return conversationRecord(db, id);
+}
+
+/** Only a direct chat belongs to one person: at an own door the one its chat id names (K19). A room belongs to nobody alone. */
+function ownerOf(source: Source, who: Authority): string | null {
+  if (source.chatType !== "dm") return null;
+  const own = isOwnDoor(source.platform) ? parseOwnDoorChatId(source.chatId ?? "") : undefined;
+  return own?.personId ?? who.personId ?? null;
 }
 
 function placeFor(db: Database, agent: string, source: Source): number {
@@ -427,9 +433,9 @@ function land(
   }
   const isWaiting = landing.kind === "queue";
   const audience: Audience =
-    event.source.chatType === "dm" && who.personId !== undefined
-      ? { kind: "person", personId: who.personId }
-      : { kind: "place", placeId: conversation.place_id };
+    conversation.person_id === null
+      ? { kind: "place", placeId: conversation.place_id }
+      : { kind: "person", personId: conversation.person_id };
   const turnId = db.insert(
     "INSERT INTO turn(session_id, conversation_id, state, ready_at, target, audience, authority, bound, admitted_at) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
     place.sessionId,

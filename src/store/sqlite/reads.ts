@@ -49,8 +49,8 @@ export class SqliteReader implements StoreReader {
     this.db = db;
   }
 
-  async turnMaterial(query: { turnId: number; runtime: string }): Promise<TurnMaterial | null> {
-    const record = this.#turn(query.turnId);
+  async turnMaterial(turnId: number): Promise<TurnMaterial | null> {
+    const record = this.#turn(turnId);
     if (record === undefined) return null;
     const messages = this.db
       .all<MessageRecord>(
@@ -60,7 +60,7 @@ export class SqliteReader implements StoreReader {
       .map(messageOf);
     const session = this.#session(record.session_id)!;
     const conversation = this.#conversation("id = ?", record.conversation_id)!;
-    const state = this.#runtimeState(session.id, query.runtime);
+    const state = this.#runtimeState(session.id);
     const firstOwn = this.db.get<{ seq: number | null }>(
       "SELECT min(seq) AS seq FROM entry WHERE session_id = ? AND turn_id = ? AND seq > ?",
       session.id,
@@ -89,7 +89,7 @@ export class SqliteReader implements StoreReader {
       earlier: throughEntry,
       throughEntry,
       roomLines: this.#roomLines(record, messages),
-      missed: state === undefined ? [] : this.#missed(record, state.seenThrough, throughEntry, query.runtime),
+      missed: state === undefined ? [] : this.#missed(record, state, throughEntry),
       afterCancel: this.#isAfterCancel(record),
     };
   }
@@ -132,17 +132,17 @@ export class SqliteReader implements StoreReader {
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
-  #missed(turn: TurnRecord, seenThrough: number, throughEntry: number, runtime: string): EntryRow[] {
-    if (seenThrough >= throughEntry) return [];
+  #missed(turn: TurnRecord, state: RuntimeStateRow, throughEntry: number): EntryRow[] {
+    if (state.seenThrough >= throughEntry) return [];
     return this.db
       .all<EntryRecord>(
         `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND NOT EXISTS(
            SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
          ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
         turn.session_id,
-        seenThrough,
+        state.seenThrough,
         throughEntry,
-        runtime,
+        state.runtime,
       )
       .reverse()
       .map(entryOf);
@@ -231,6 +231,14 @@ export class SqliteReader implements StoreReader {
   async message(messageId: number): Promise<Message | null> {
     const row = this.db.get<MessageRecord>("SELECT * FROM message WHERE id = ?", messageId);
     return row === undefined ? null : messageOf(row);
+  }
+
+  async commandReply(messageId: number): Promise<Notice | null> {
+    const row = this.db.get<{ body: string }>(
+      "SELECT body FROM delivery WHERE message_id = ? AND kind = 'notice' ORDER BY id LIMIT 1",
+      messageId,
+    );
+    return row === undefined ? null : (JSON.parse(row.body) as Notice);
   }
 
   async messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null> {
@@ -354,12 +362,18 @@ export class SqliteReader implements StoreReader {
       .map((row) => row.session_id);
   }
 
-  async openDeliveries(): Promise<readonly DeliveryRow[]> {
-    return this.db
-      .all<DeliveryRecord>(
-        `SELECT d.* FROM delivery d JOIN (SELECT min(id) AS id FROM delivery WHERE state IN('queued','sending','streaming') GROUP BY lane) h ON h.id = d.id ORDER BY d.id`,
-      )
-      .map(deliveryOf);
+  async openDeliveries(query?: { lane: string }): Promise<readonly DeliveryRow[]> {
+    const open = "state IN('queued','sending','streaming')";
+    const rows =
+      query === undefined
+        ? this.db.all<DeliveryRecord>(
+            `SELECT d.* FROM delivery d JOIN (SELECT min(id) AS id FROM delivery WHERE ${open} GROUP BY lane) h ON h.id = d.id ORDER BY d.id`,
+          )
+        : this.db.all<DeliveryRecord>(
+            `SELECT * FROM delivery WHERE lane = ? AND ${open} ORDER BY id LIMIT 1`,
+            query.lane,
+          );
+    return rows.map(deliveryOf);
   }
 
   async refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]> {
@@ -426,7 +440,7 @@ export class SqliteReader implements StoreReader {
     return row === undefined ? undefined : sessionOf(row);
   }
 
-  #runtimeState(sessionId: string, runtime: string): RuntimeStateRow | undefined {
+  #runtimeState(sessionId: string): RuntimeStateRow | undefined {
     const row = this.db.get<{
       runtime: string;
       ref: string | null;
@@ -434,7 +448,7 @@ export class SqliteReader implements StoreReader {
       status: RuntimeStatus;
       restarts: number;
       last_used_at: number | null;
-    }>("SELECT * FROM runtime_state WHERE session_id = ? AND runtime = ?", sessionId, runtime);
+    }>("SELECT * FROM runtime_state WHERE session_id = ? ORDER BY last_used_at DESC LIMIT 1", sessionId);
     if (row === undefined) return undefined;
     return {
       runtime: row.runtime,

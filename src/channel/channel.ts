@@ -1,0 +1,53 @@
+import type { Platform } from "../message/source.ts";
+import type { Target } from "../message/target.ts";
+import type { AdmitOutcome, InboundEvent } from "../store/store.ts";
+
+/**
+ * Channel: the connector for one account on one platform. It hands in what it hears and acknowledges its platform only when
+ * `commit` has resolved (T2). Pull doors (terminal, web, HTTP) have no `send`: their replies are fetched.
+ */
+export interface Channel {
+  readonly name: string;
+  readonly account: string;
+  readonly platform: Platform;
+  start(inbox: Inbox): Promise<void>;
+  /** Ends every connection, timer and loop; what was not acknowledged comes again. */
+  stop(): Promise<void>;
+  status(): ChannelStatus;
+  readonly sender?: MessageSender;
+}
+
+export type ChannelStatus =
+  | { readonly state: "connecting" | "online" }
+  | { readonly state: "offline"; readonly reason: string }
+  /** It does not come back by itself: somebody has to do something. */
+  | { readonly state: "fatal"; readonly reason: string };
+
+export interface Inbox {
+  /** Where the account stands, from before the last restart. */
+  readonly cursor: string | null;
+  /** Resolves when the events and the cursor are durable; only then may the platform be acknowledged. */
+  commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
+}
+
+export interface MessageSender {
+  /** Platforms that recognise a repeated id: an unknown outcome may be sent again there (O4). */
+  readonly recognisesRepeats: boolean;
+  /** Resolves with the platform's id of it, or says how it failed. Never rejects for what the platform did. */
+  send(
+    target: Target,
+    text: string,
+    options: { readonly idempotencyKey: string; readonly signal: AbortSignal },
+  ): Promise<SendResult>;
+}
+
+export type SendResult =
+  | { readonly kind: "sent"; readonly externalId?: string }
+  /** Surely not sent: worth another try, not before `retryAfterMs`. */
+  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs?: number }
+  /** The connection is down: tried again when it is back, without counting. */
+  | { readonly kind: "offline"; readonly reason: string }
+  /** Cut after the words left: nobody knows. */
+  | { readonly kind: "unknown"; readonly reason: string }
+  /** It will never work (no such chat, not allowed). */
+  | { readonly kind: "failed"; readonly reason: string };

@@ -1,0 +1,11 @@
+/** Text for a person's terminal: what others wrote cannot move the cursor, set colours or ring (escape sequences are never executed). */
+export function printable(text: string): string {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
+}
+
+export function output(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

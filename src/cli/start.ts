@@ -1,0 +1,42 @@
+import { loadConfig } from "../config.ts";
+import { startGateway } from "../start.ts";
+import { createLog } from "./log.ts";
+import { output } from "./output.ts";
+
+/** `tertulia start`: one screen, then it serves until it is told to end. */
+export async function start(flags: { home?: string; config?: string; port?: string; host?: string }): Promise<void> {
+  const config = loadConfig({ flags });
+  const running = await startGateway({ config, log: await createLog(config) });
+  const readyMs = Math.round(performance.now());
+  const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime.kind})`);
+  const isLoopback =
+    config.http.host.startsWith("127.") || config.http.host === "::1" || config.http.host === "localhost";
+  const who =
+    config.http.token === "always"
+      ? "bearers of a token only"
+      : isLoopback
+        ? "this machine, as the owner; from elsewhere nobody"
+        : "this machine, as the owner; from elsewhere bearers of a token only";
+  output(
+    [
+      `Tertulia is ready at ${running.url} (${readyMs} ms)`,
+      "",
+      `  state    ${config.home}`,
+      `  config   ${config.files.config ?? "none: everything at its default"}`,
+      `  agents   ${agents.join(", ")}`,
+      `  who      ${who}`,
+      `  token    in ${config.files.token}`,
+      "",
+      "Talk to it:",
+      "  tertulia chat                          in another terminal (in a checkout: npm run tertulia -- chat)",
+      `  curl ${running.url}/v1/chat/completions -H 'content-type: application/json' \\`,
+      `    -d '{"user":"me","messages":[{"role":"user","content":"hello"}]}'`,
+      "",
+      "Ctrl-C stops it.",
+    ].join("\n"),
+  );
+  const { promise, resolve } = Promise.withResolvers<void>();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve());
+  await promise;
+  await running.stop();
+}

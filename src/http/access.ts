@@ -1,0 +1,30 @@
+import { parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { TertuliaError } from "../errors.ts";
+import type { Person } from "../gateway.ts";
+import type { ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
+
+/** A token reaches its own person's conversations only; raw keys are for the owner (K19). What one may not see does not exist. */
+export function maySee(person: Person, conversation: Pick<ConversationRow, "personId">): boolean {
+  return person.role === "owner" || (conversation.personId !== null && conversation.personId === person.id);
+}
+
+export async function conversationFor(reader: StoreReader, person: Person, key: string): Promise<ConversationRow> {
+  const conversation = await reader.conversation(key);
+  if (conversation === null || !maySee(person, conversation))
+    throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
+  return conversation;
+}
+
+export async function sessionFor(reader: StoreReader, person: Person, id: string): Promise<SessionRow> {
+  const session = await reader.session(id);
+  const isOwn = session !== null && (person.role === "owner" || session.ownerPerson === person.id);
+  if (!isOwn) throw new TertuliaError("session_unknown", `There is no session ${id}.`);
+  return session;
+}
+
+/** Whether a key names a door of this person, seen or not yet. */
+export function isOwnKey(person: Person, key: string): boolean {
+  if (person.role === "owner") return true;
+  const parts = parseSessionKey(key);
+  return parts.form === "chat" && parseOwnDoorChatId(parts.chatId)?.personId === person.id;
+}

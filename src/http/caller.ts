@@ -1,0 +1,75 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { Config } from "../config.ts";
+import { TertuliaError } from "../errors.ts";
+import type { Person } from "../gateway.ts";
+
+/** What is known of a request before it is believed. Header names are lower case. */
+export interface RequestFacts {
+  readonly method: string;
+  readonly header: (name: string) => string | undefined;
+  readonly remoteAddress: string | undefined;
+}
+
+/** Who calls (A4): the bearer of a token, else the owner when the request is truly local. Throws `unauthorized`, `origin_refused`, `content_type`. */
+export function callerOf(facts: RequestFacts, config: Config, ownerToken: string): Person {
+  const isWrite = facts.method !== "GET" && facts.method !== "HEAD";
+  if (isWrite) requireSafeWrite(facts);
+  const bearer = /^Bearer (\S+)$/i.exec(facts.header("authorization") ?? "")?.[1];
+  if (bearer !== undefined) {
+    const person = personOfToken(bearer, config, ownerToken);
+    if (person !== null) return person;
+    // The `openai` client always sends a key: on true loopback any is as good as none.
+    if (config.http.token === "always" || !isTrulyLocal(facts))
+      throw new TertuliaError("unauthorized", "This token is not known here.");
+  }
+  if (config.http.token === "auto" && isTrulyLocal(facts)) return ownerOf(config);
+  throw new TertuliaError("unauthorized", "This gateway asks for a token here.");
+}
+
+/** Every write needs JSON and a same or absent Origin, on loopback too: a page elsewhere cannot send either unseen. */
+function requireSafeWrite(facts: RequestFacts): void {
+  const origin = facts.header("origin");
+  if (origin !== undefined && !isSameOrigin(origin, facts.header("host"))) {
+    throw new TertuliaError("origin_refused", `A page at ${JSON.stringify(origin)} may not write here.`);
+  }
+  if (!/^application\/json\b/i.test(facts.header("content-type") ?? "")) {
+    throw new TertuliaError("content_type", "A write needs the content type application/json.");
+  }
+}
+
+function isSameOrigin(origin: string, host: string | undefined): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host;
+}
+
+/** From this machine, not through a proxy, and meant for this machine (no rebound name). */
+function isTrulyLocal(facts: RequestFacts): boolean {
+  const address = (facts.remoteAddress ?? "").replace(/^::ffff:/i, "");
+  if (!/^127\.\d+\.\d+\.\d+$/.test(address) && address !== "::1") return false;
+  const isProxied = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"].some(
+    (name) => facts.header(name) !== undefined,
+  );
+  if (isProxied) return false;
+  const host = (facts.header("host") ?? "").replace(/:\d+$/, "").toLowerCase();
+  return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function personOfToken(token: string, config: Config, ownerToken: string): Person | null {
+  if (isEqual(token, ownerToken)) return ownerOf(config);
+  for (const person of Object.values(config.people)) {
+    if (person.tokens.some((known) => isEqual(known, token))) {
+      return { id: person.id, role: person.role, ...(person.name === undefined ? {} : { name: person.name }) };
+    }
+  }
+  return null;
+}
+
+function ownerOf(config: Config): Person {
+  const name = config.people.owner?.name;
+  return { id: "owner", role: "owner", ...(name === undefined ? {} : { name }) };
+}
+
+/** In constant time, whatever the lengths. */
+function isEqual(a: string, b: string): boolean {
+  const digest = (value: string): Buffer => createHash("sha256").update(value).digest();
+  return timingSafeEqual(digest(a), digest(b));
+}

@@ -1,0 +1,63 @@
+import { createHash } from "node:crypto";
+import { Hono } from "hono";
+import { z } from "zod";
+import type { Gateway } from "../gateway.ts";
+import { renderNotice } from "../reply/render-notice.ts";
+import { conversationFor } from "./access.ts";
+import { jsonBody } from "./body.ts";
+import type { Env } from "./wire.ts";
+
+const MessageBody = z.strictObject({ text: z.string() });
+
+/** Conversations: list, one, and words into one. */
+export function conversations(gateway: Gateway): Hono<Env> {
+  const app = new Hono<Env>();
+  app.get("/", async (context) => {
+    const caller = context.get("caller");
+    const rows = await gateway.reader.conversations(
+      caller.role === "owner" ? { limit: 500 } : { personId: caller.id, limit: 500 },
+    );
+    return context.json({ conversations: rows });
+  });
+  app.get("/:key", async (context) => {
+    const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
+    const bindings = await gateway.reader.bindings({ conversationId: conversation.id });
+    return context.json({ conversation, bindings });
+  });
+  /** Stored in that conversation's place with the caller as author; 202, for its answer comes over /api/events and /api/messages. */
+  app.post("/:key/messages", async (context) => {
+    const { text } = await jsonBody(context, MessageBody);
+    const key = context.req.header("idempotency-key");
+    const said = await gateway.say({
+      person: context.get("caller"),
+      agent: gateway.config.defaultAgent,
+      door: { key: context.req.param("key") },
+      text,
+      ...(key === undefined ? {} : { idempotency: { key, bodyHash: createHash("sha256").update(text).digest("hex") } }),
+    });
+    const base = { message: said.messageId, conversation: said.key };
+    switch (said.kind) {
+      case "turn":
+        return context.json(
+          {
+            ...base,
+            kind: "turn",
+            turn: said.turnId,
+            session: said.sessionId,
+            notices: said.told
+              .map((row) => row.body)
+              .map((body) => (typeof body === "string" ? body : renderNotice(body))),
+          },
+          202,
+        );
+      case "command":
+        return context.json(
+          { ...base, kind: "command", reply: renderNotice(said.reply), session: said.sessionId, turn: said.turnId },
+          200,
+        );
+      case "recorded":
+        return context.json({ ...base, kind: "recorded" }, 200);
+    }
+  });
+  return app;
+}

@@ -1,0 +1,68 @@
+import { Hono } from "hono";
+import { z } from "zod";
+import type { Gateway } from "../gateway.ts";
+import { maySee } from "./access.ts";
+import { jsonBody } from "./body.ts";
+import type { Env } from "./wire.ts";
+
+const SendBody = z.strictObject({
+  room: z.string(),
+  text: z.string(),
+  agent: z.string().optional(),
+  /** Null says that nothing is to be bound; it must be said (H5). */
+  session: z.string().nullable(),
+});
+const SetBody = z.strictObject({
+  room: z.string(),
+  agent: z.string().optional(),
+  session: z.string(),
+  pin: z.boolean().default(false),
+});
+const ClearBody = z.strictObject({ room: z.string(), agent: z.string().optional() });
+
+/** Speaking from one door into another, and the bindings this sets (section 8 of docs/contract.md). */
+export function handoff(gateway: Gateway): Hono<Env> {
+  const app = new Hono<Env>();
+  app.post("/send", async (context) => {
+    const { room, text, agent, session } = await jsonBody(context, SendBody);
+    const eventId = context.req.header("idempotency-key");
+    const sent = await gateway.send({
+      person: context.get("caller"),
+      room,
+      text,
+      agent: agent ?? gateway.config.defaultAgent,
+      sessionId: session,
+      ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
+    });
+    return context.json(sent);
+  });
+  app.get("/handoff", async (context) => {
+    const caller = context.get("caller");
+    const rows = await gateway.reader.bindings({});
+    const visible = [];
+    for (const row of rows) {
+      const conversation = await gateway.reader.conversationById(row.conversationId);
+      if (conversation !== null && maySee(caller, conversation)) visible.push(row);
+    }
+    return context.json({ bindings: visible });
+  });
+  app.post("/handoff", async (context) => {
+    const { room, agent, session, pin } = await jsonBody(context, SetBody);
+    const change = { kind: "set" as const, binding: pin ? ("pinned" as const) : ("live" as const), sessionId: session };
+    return context.json(
+      await gateway.bind({ person: context.get("caller"), room, agent: agent ?? gateway.config.defaultAgent, change }),
+    );
+  });
+  app.post("/handoff/clear", async (context) => {
+    const { room, agent } = await jsonBody(context, ClearBody);
+    return context.json(
+      await gateway.bind({
+        person: context.get("caller"),
+        room,
+        agent: agent ?? gateway.config.defaultAgent,
+        change: { kind: "clear" },
+      }),
+    );
+  });
+  return app;
+}

@@ -1,0 +1,171 @@
+import type { Channel, MessageSender } from "../channel/channel.ts";
+import { asTertuliaError, type TertuliaError } from "../errors.ts";
+import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
+import type { Clock } from "../util/clock.ts";
+import { renderNotice } from "./render-notice.ts";
+
+/** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
+const RETRY_MS = [5_000, 25_000, 120_000];
+/** How often a lane whose channel is offline is looked at. */
+const OFFLINE_MS = 5_000;
+const STORE_RETRY_MS = 1_000;
+
+export interface OutboxOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly claim: () => Claim;
+  /** 0 ≤ chance < 1, for the jitter of retries. */
+  readonly chance: () => number;
+  readonly ttlMs: number;
+  readonly channelOf: (account: string) => Channel | undefined;
+  readonly onDelivery: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
+  readonly onFault: (error: TertuliaError) => void;
+}
+
+/**
+ * Outbox: carries deliveries to push doors, one at a time per lane, in order (O1). A row is `sending` before its words leave;
+ * what is found so at the start is unknown (O4) and sent again only where the platform recognises a repeat.
+ */
+export class Outbox {
+  readonly #options: OutboxOptions;
+  /** Lanes at work, and whether they were told of more meanwhile. */
+  readonly #lanes = new Map<string, { done: Promise<void> }>();
+  readonly #timers = new Map<string, () => void>();
+  readonly #abort = new AbortController();
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  /** Picks up what an earlier process left. */
+  async start(): Promise<void> {
+    for (const head of await this.#options.store.openDeliveries()) {
+      if (head.state === "queued") this.#work(head);
+      else await this.#resolveLeftover(head);
+    }
+  }
+
+  /** Rows of a commit: heads are being sent already, the rest follow by themselves. */
+  take(deliveries: readonly DeliveryRow[]): void {
+    for (const delivery of deliveries) {
+      if (delivery.target.door === "push" && delivery.state !== "delivered") this.#work(delivery);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    for (const cancel of this.#timers.values()) cancel();
+    this.#timers.clear();
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.done));
+  }
+
+  async #resolveLeftover(head: DeliveryRow): Promise<void> {
+    const sender = this.#options.channelOf(head.target.account)?.sender;
+    const now = this.#options.clock.now();
+    if (sender?.recognisesRepeats === true) {
+      await this.#report(
+        { deliveryId: head.id, now, result: { kind: "retry", dueAt: now, reason: "restart", counts: true } },
+        head,
+      );
+    } else {
+      await this.#report({ deliveryId: head.id, now, result: { kind: "unknown", reason: "restart" } }, head);
+    }
+    await this.#next(head.lane);
+  }
+
+  #work(delivery: DeliveryRow): void {
+    if (this.#abort.signal.aborted || this.#lanes.has(delivery.lane) || this.#timers.has(delivery.lane)) return;
+    const lane = { done: Promise.resolve() };
+    this.#lanes.set(delivery.lane, lane);
+    lane.done = this.#sendLane(delivery)
+      .catch((cause) => this.#fault(delivery.lane, cause))
+      .finally(() => this.#lanes.delete(delivery.lane))
+      .then(() => this.#next(delivery.lane))
+      .catch((cause) => this.#fault(delivery.lane, cause));
+  }
+
+  /** The lane's next head, if there is one and it is due. */
+  async #next(lane: string): Promise<void> {
+    if (this.#abort.signal.aborted || this.#lanes.has(lane) || this.#timers.has(lane)) return;
+    const [head] = await this.#options.store.openDeliveries({ lane });
+    if (head === undefined || head.state !== "queued") return;
+    const wait = head.dueAt - this.#options.clock.now();
+    if (wait > 0) this.#later(lane, wait);
+    else this.#work(head);
+  }
+
+  #later(lane: string, ms: number): void {
+    if (this.#abort.signal.aborted) return;
+    this.#timers.get(lane)?.();
+    this.#timers.set(
+      lane,
+      this.#options.clock.after(ms, () => {
+        this.#timers.delete(lane);
+        this.#next(lane).catch((cause) => this.#fault(lane, cause));
+      }),
+    );
+  }
+
+  async #sendLane(first: DeliveryRow): Promise<void> {
+    const { store, clock, claim } = this.#options;
+    let row = first;
+    if (row.state === "queued") {
+      const attempted = await store.attempt({ deliveryId: row.id, now: clock.now() }, claim());
+      if ("kind" in attempted && attempted.kind === "not_due") return;
+      row = attempted as DeliveryRow;
+    }
+    const result = await this.#send(row, this.#options.channelOf(row.target.account)?.sender);
+    await this.#report({ deliveryId: row.id, now: clock.now(), result }, row);
+  }
+
+  async #send(row: DeliveryRow, sender: MessageSender | undefined): Promise<DeliveryReport["result"]> {
+    const { clock, ttlMs, chance } = this.#options;
+    const now = clock.now();
+    const isTooOld = now - row.createdAt >= ttlMs;
+    if (isTooOld) return { kind: "failed", reason: "too old to deliver" };
+    if (sender === undefined)
+      return { kind: "retry", dueAt: now + OFFLINE_MS, reason: "channel is not running", counts: false };
+    const text = typeof row.body === "string" ? row.body : renderNotice(row.body);
+    const sent = await sender.send(row.target, text, {
+      idempotencyKey: `tertulia-${row.id}`,
+      signal: this.#abort.signal,
+    });
+    switch (sent.kind) {
+      case "sent":
+        return sent.externalId === undefined
+          ? { kind: "delivered" }
+          : { kind: "delivered", externalId: sent.externalId };
+      case "offline":
+        return { kind: "retry", dueAt: clock.now() + OFFLINE_MS, reason: sent.reason, counts: false };
+      case "unknown":
+        if (sender.recognisesRepeats)
+          return { kind: "retry", dueAt: clock.now() + RETRY_MS[0]!, reason: sent.reason, counts: true };
+        return { kind: "unknown", reason: sent.reason };
+      case "failed":
+        return { kind: "failed", reason: sent.reason };
+      case "retry": {
+        const wait = RETRY_MS[row.attempt - 1];
+        if (wait === undefined) return { kind: "failed", reason: sent.reason };
+        const jittered = wait * (1 + chance() / 5);
+        return {
+          kind: "retry",
+          dueAt: clock.now() + Math.round(Math.max(jittered, sent.retryAfterMs ?? 0)),
+          reason: sent.reason,
+          counts: true,
+        };
+      }
+    }
+  }
+
+  async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {
+    const { store, claim, onDelivery } = this.#options;
+    await store.delivered(report, claim());
+    if (report.result.kind !== "retry") onDelivery(row, report.result);
+  }
+
+  #fault(lane: string, cause: unknown): void {
+    const error = asTertuliaError(cause);
+    this.#options.onFault(error);
+    if (error.code === "store_unavailable") this.#later(lane, STORE_RETRY_MS);
+  }
+}

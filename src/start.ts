@@ -1,0 +1,67 @@
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import type { Config } from "./config.ts";
+import { TertuliaError } from "./errors.ts";
+import { Gateway } from "./gateway.ts";
+import { type HttpServer, startHttpServer } from "./http/server.ts";
+import { acquireLock } from "./store/sqlite/lock.ts";
+import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
+import { systemClock } from "./util/clock.ts";
+import { randomIds } from "./util/ids.ts";
+import type { Log } from "./util/log.ts";
+
+export interface RunningGateway {
+  readonly gateway: Gateway;
+  readonly url: string;
+  readonly ownerToken: string;
+  stop(): Promise<void>;
+}
+
+/** A whole gateway in this process: lock, store, parts, HTTP. What was opened is closed again when a later step fails. */
+export async function startGateway({ config, log }: { config: Config; log: Log }): Promise<RunningGateway> {
+  const closers: (() => unknown)[] = [];
+  try {
+    const lock = acquireLock({ path: config.files.lock, pid: process.pid, now: Date.now() });
+    closers.push(() => lock.release());
+    const ownerToken = readOwnerToken(config);
+    const store = openSqliteStore({ path: config.files.state, clock: systemClock });
+    closers.push(() => store.close());
+    const gateway = new Gateway({ config, store, log });
+    closers[closers.length - 1] = () => gateway.stop();
+    const http: HttpServer = await startHttpServer({ gateway, ownerToken, log, startedAt: Date.now() });
+    closers.push(() => http.close());
+    await gateway.start();
+    const url = urlOf(http.address);
+    lock.publish(url);
+    return { gateway, url, ownerToken, stop: () => closeAll(closers) };
+  } catch (error) {
+    await closeAll(closers);
+    throw error;
+  }
+}
+
+async function closeAll(closers: (() => unknown)[]): Promise<void> {
+  for (const close of closers.splice(0).reverse()) await close();
+}
+
+function urlOf({ host, port }: { host: string; port: number }): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** The owner's token, made at the first start; 0600. */
+function readOwnerToken(config: Config): string {
+  const path = config.files.token;
+  try {
+    if (!existsSync(path)) writeFileSync(path, `${randomIds.token()}\n`, { mode: 0o600, flag: "wx" });
+    chmodSync(path, 0o600);
+    const token = readFileSync(path, "utf8").trim();
+    if (token.length >= 16) return token;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOSPC")
+      throw new TertuliaError("disk_full", `There is no space left for ${path}.`, { cause: error });
+    throw new TertuliaError("home_unwritable", `${path} cannot be read or written (${code}).`, { cause: error });
+  }
+  throw new TertuliaError("home_unwritable", `${path} holds no usable token.`, {
+    remedy: "Remove the file: the next start makes a new one.",
+  });
+}

@@ -1,0 +1,117 @@
+import { asTertuliaError, type TertuliaError } from "../errors.ts";
+import type { BeginResult, Claim, Store, Takeover, Turn } from "../store/store.ts";
+import type { Clock } from "../util/clock.ts";
+
+/** After a store that could not be written, the session is looked at again. */
+const RETRY_MS = 1_000;
+
+export interface TurnQueueOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly claim: () => Claim;
+  /** Runs a turn to its end; never rejects. */
+  readonly run: (turn: Turn) => Promise<void>;
+  readonly onTakeover: (takeover: Takeover) => void;
+  readonly onFault: (error: TertuliaError) => void;
+}
+
+interface Worker {
+  /** Woken while it was looking: it looks once more. */
+  isAgain: boolean;
+  /** Begun by `admit` and not run yet. */
+  begun: Turn | null;
+  done: Promise<void>;
+}
+
+/**
+ * TurnQueue: one worker per session with work. A wake-up only says "there is work"; the store picks the head (T4), so a worker
+ * holds no order of its own and forgets itself when there is nothing left.
+ */
+export class TurnQueue {
+  readonly #options: TurnQueueOptions;
+  readonly #workers = new Map<string, Worker>();
+  readonly #timers = new Map<string, () => void>();
+  #stopped = false;
+
+  constructor(options: TurnQueueOptions) {
+    this.#options = options;
+  }
+
+  /** Sessions whose turns run or are being looked for. */
+  get active(): number {
+    return this.#workers.size;
+  }
+
+  wake(sessionId: string): void {
+    this.#look(sessionId, null);
+  }
+
+  /** Runs a turn that `admit` began in its own transaction. */
+  start(turn: Turn): void {
+    this.#look(turn.sessionId, turn);
+  }
+
+  /** Nothing new begins; resolves when the running ones have ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const cancel of this.#timers.values()) cancel();
+    this.#timers.clear();
+    await Promise.all([...this.#workers.values()].map((worker) => worker.done));
+  }
+
+  #look(sessionId: string, begun: Turn | null): void {
+    if (this.#stopped && begun === null) return;
+    this.#timers.get(sessionId)?.();
+    this.#timers.delete(sessionId);
+    const worker = this.#workers.get(sessionId);
+    if (worker !== undefined) {
+      worker.isAgain = true;
+      worker.begun ??= begun;
+      return;
+    }
+    const fresh: Worker = { isAgain: true, begun, done: Promise.resolve() };
+    this.#workers.set(sessionId, fresh);
+    fresh.done = this.#work(sessionId, fresh);
+  }
+
+  async #work(sessionId: string, worker: Worker): Promise<void> {
+    while (worker.begun !== null || (worker.isAgain && !this.#stopped)) {
+      worker.isAgain = false;
+      const turn = worker.begun ?? (await this.#begin(sessionId));
+      worker.begun = null;
+      if (turn === null) continue;
+      await this.#options.run(turn);
+      worker.isAgain = true;
+    }
+    this.#workers.delete(sessionId);
+  }
+
+  async #begin(sessionId: string): Promise<Turn | null> {
+    const { store, clock, claim } = this.#options;
+    let result: BeginResult;
+    try {
+      result = await store.begin({ sessionId, now: clock.now() }, claim());
+    } catch (cause) {
+      this.#options.onFault(asTertuliaError(cause));
+      this.#later(sessionId, RETRY_MS);
+      return null;
+    }
+    if (result.kind !== "busy" && result.takeover !== null) this.#options.onTakeover(result.takeover);
+    if (result.kind === "begun") return result.turn;
+    if (result.kind === "waiting") this.#later(sessionId, result.until - clock.now());
+    if (result.kind === "blocked") this.wake(result.bySession);
+    return null;
+  }
+
+  #later(sessionId: string, ms: number): void {
+    if (this.#stopped) return;
+    this.#timers.get(sessionId)?.();
+    this.#timers.set(
+      sessionId,
+      this.#options.clock.after(Math.max(1, ms), () => {
+        this.#timers.delete(sessionId);
+        this.wake(sessionId);
+      }),
+    );
+  }
+}
