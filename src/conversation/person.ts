@@ -1,4 +1,16 @@
-import type { Authority, Role } from "../store/store.ts";
+import type { Authority, Role, Speaker } from "../store/store.ts";
+
+/** A person as the doors know him: the caller of an API, the user of a terminal. */
+export interface Person {
+  readonly id: string;
+  readonly role: Role;
+  readonly name?: string;
+}
+
+export function speakerOf(person: Person): Speaker {
+  const name = person.name === undefined ? {} : { name: person.name };
+  return { author: { kind: "person", id: person.id, ...name }, person: { id: person.id, role: person.role } };
+}
 
 const RANK: Readonly<Record<Role, number>> = { guest: 0, member: 1, owner: 2 };
 

@@ -55,8 +55,6 @@ export function conversations(gateway: Gateway): Hono<Env> {
           { ...base, kind: "command", reply: renderNotice(said.reply), session: said.sessionId, turn: said.turnId },
           200,
         );
-      case "recorded":
-        return context.json({ ...base, kind: "recorded" }, 200);
     }
   });
   return app;

@@ -8,6 +8,7 @@ import type { Env } from "./wire.ts";
 const SendBody = z.strictObject({
   room: z.string(),
   text: z.string(),
+  /** Refused where the room speaks with another one. */
   agent: z.string().optional(),
   /** Null says that nothing is to be bound; it must be said (H5). */
   session: z.string().nullable(),
@@ -24,14 +25,14 @@ const ClearBody = z.strictObject({ room: z.string(), agent: z.string().optional(
 export function handoff(gateway: Gateway): Hono<Env> {
   const app = new Hono<Env>();
   app.post("/send", async (context) => {
-    const { room, text, agent, session } = await jsonBody(context, SendBody);
+    const { room, text, session, agent } = await jsonBody(context, SendBody);
     const eventId = context.req.header("idempotency-key");
     const sent = await gateway.send({
       person: context.get("caller"),
       room,
       text,
-      agent: agent ?? gateway.config.defaultAgent,
       sessionId: session,
+      ...(agent === undefined ? {} : { agent }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
     });
     return context.json(sent);
@@ -47,10 +48,10 @@ export function handoff(gateway: Gateway): Hono<Env> {
     return context.json({ bindings: visible });
   });
   app.post("/handoff", async (context) => {
-    const { room, agent, session, pin } = await jsonBody(context, SetBody);
+    const { room, session, pin, agent } = await jsonBody(context, SetBody);
     const change = { kind: "set" as const, binding: pin ? ("pinned" as const) : ("live" as const), sessionId: session };
     return context.json(
-      await gateway.bind({ person: context.get("caller"), room, agent: agent ?? gateway.config.defaultAgent, change }),
+      await gateway.bind({ person: context.get("caller"), room, change, ...(agent === undefined ? {} : { agent }) }),
     );
   });
   app.post("/handoff/clear", async (context) => {
@@ -59,8 +60,8 @@ export function handoff(gateway: Gateway): Hono<Env> {
       await gateway.bind({
         person: context.get("caller"),
         room,
-        agent: agent ?? gateway.config.defaultAgent,
         change: { kind: "clear" },
+        ...(agent === undefined ? {} : { agent }),
       }),
     );
   });

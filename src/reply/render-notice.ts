@@ -71,3 +71,8 @@ function bindingFault(reason: string): string {
       return reason;
   }
 }
+
+/** What a delivery says: a reply's words, or its notice as a sentence. */
+export function deliveryText({ body }: { readonly body: string | Notice }): string {
+  return typeof body === "string" ? body : renderNotice(body);
+}

@@ -147,7 +147,7 @@ export interface RefusedEvent extends EventBase {
 /** An existing conversation by its key, or a door of one's own that may be new. */
 export type ConversationRef =
   | { readonly kind: "key"; readonly key: string }
-  | { readonly kind: "source"; readonly source: Source; readonly target: Target };
+  | { readonly kind: "source"; readonly key: string; readonly source: Source; readonly target: Target };
 
 export type BusyMode = "collect" | "queue" | "steer" | "interrupt" | "reject";
 

@@ -230,9 +230,7 @@ export class TurnRunner {
     const lines = entries.map((entry) =>
       renderEntry(entry, { agent: material.session.agent, shared: isShared(material) }),
     );
-    let room = PRIMER_CHARACTERS;
-    const kept = lines.reverse().filter((line) => (room -= line.text.length) >= 0);
-    return { total: material.earlier, lines: kept.reverse() };
+    return { total: material.earlier, lines: lastWithin(lines, PRIMER_CHARACTERS) };
   }
 
   async #speak(
@@ -495,6 +493,17 @@ function placeOf(material: TurnMaterial): EventPlace {
     sessionId: material.session.id,
     homeKey: material.home.key,
   };
+}
+
+/** The last lines that together have at most so many characters. */
+function lastWithin<Line extends { readonly text: string }>(lines: readonly Line[], most: number): Line[] {
+  let from = lines.length;
+  let characters = 0;
+  while (from > 0 && characters + lines[from - 1]!.text.length <= most) {
+    from -= 1;
+    characters += lines[from]!.text.length;
+  }
+  return lines.slice(from);
 }
 
 /** Several people can read and speak: names are shown with their words (C2). */

@@ -358,7 +358,7 @@ export function storeContract(
       freshId: `s-${text}`,
       by: { author: { kind: "person", id: "owner" }, person: { id: "owner", role: "owner" } },
       text,
-      into: { kind: "source", ...ownDoor("http", "owner", "room") },
+      into: { kind: "source", key: "agent:main:http:dm:owner%2Froom", ...ownDoor("http", "owner", "room") },
       sessionId,
       ttlMs: 3_600_000,
       rules: RULES,
@@ -424,7 +424,7 @@ export function storeContract(
           ...(send("x", null) as object),
           kind: "bind",
           eventId: JSON.stringify(change),
-          conversation: { kind: "source", ...ownDoor("http", "owner", "room") },
+          conversation: { kind: "source", key: "agent:main:http:dm:owner%2Froom", ...ownDoor("http", "owner", "room") },
           change,
         }) as never;
       expect(await admit(bind({ kind: "set", binding: "pinned", sessionId: a.sessionId, ttlMs: 0 }))).toMatchObject({

@@ -57,7 +57,7 @@ export function completions(gateway: Gateway, closing: AbortSignal): Hono<Env> {
         ...(answer.silent ? { "X-Tertulia-Silent": "true" } : {}),
       });
     }
-    const text = said.kind === "command" ? renderNotice(said.reply) : "";
+    const text = renderNotice(said.reply);
     if (body.stream) return streamedText(context, text, body, gateway, headers);
     return context.json(completion({ id: `m${said.messageId}`, model: agentOf(body, gateway), text }), 200, headers);
   });

@@ -1,0 +1,122 @@
+import type { EventIntake } from "../channel/event-intake.ts";
+import { roomOf } from "../channel/own-doors.ts";
+import type { Config } from "../config.ts";
+import { type Person, speakerOf } from "../conversation/person.ts";
+import { TertuliaError } from "../errors.ts";
+import { cleanText } from "../message/source.ts";
+import type { AdmitOutcome, BindingRow, ConversationRef, InboundEvent, StoreReader } from "../store/store.ts";
+import type { Clock } from "../util/clock.ts";
+import type { IdSource } from "../util/ids.ts";
+
+/** Sending from one door into another, and the bindings that this sets (section 8 of docs/contract.md). */
+
+export interface SendRequest {
+  readonly person: Person;
+  /** A configured room, or a conversation key. */
+  readonly room: string;
+  /** Refused where the room speaks with another one. */
+  readonly agent?: string;
+  readonly text: string;
+  /** Null binds nothing (H5). */
+  readonly sessionId: string | null;
+  /** The same id again is the same send. */
+  readonly eventId?: string;
+}
+
+export interface BindRequest {
+  readonly person: Person;
+  readonly room: string;
+  readonly agent?: string;
+  readonly change:
+    | { readonly kind: "clear" }
+    | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string };
+}
+
+export interface BridgeOptions {
+  readonly config: Config;
+  readonly reader: StoreReader;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly intake: EventIntake;
+}
+
+export class Bridge {
+  readonly #options: BridgeOptions;
+
+  constructor(options: BridgeOptions) {
+    this.#options = options;
+  }
+
+  /** H1: speaks in a room as the agent, and binds the room to the session. Throws what `admit` refuses (H5, H7, H9). */
+  async send(request: SendRequest): Promise<{ messageId: number; key: string; binding: BindingRow | null }> {
+    const text = cleanText(request.text);
+    if (text.trim() === "")
+      throw new TertuliaError("request_invalid", "There is nothing to send.", { remedy: "Send some text." });
+    const { ref, agent, rules } = this.#roomOf(request);
+    const outcome = await this.#commit(agent, {
+      ...this.#base(request),
+      kind: "send",
+      text,
+      into: ref,
+      sessionId: request.sessionId,
+      ttlMs: this.#ttlMs(agent),
+      rules,
+    });
+    if (outcome.kind === "sent") return { messageId: outcome.messageId, key: outcome.key, binding: outcome.bound };
+    if (outcome.kind === "duplicate" && outcome.messageId !== null) return this.#sentBefore(outcome.messageId, ref);
+    throw refusal(outcome);
+  }
+
+  /** The same send again says what the first one did, as it stands now. */
+  async #sentBefore(messageId: number, ref: ConversationRef) {
+    const key = ref.key;
+    const conversation = await this.#options.reader.conversation(key);
+    const bindings =
+      conversation === null ? [] : await this.#options.reader.bindings({ conversationId: conversation.id });
+    return { messageId, key, binding: bindings.find((binding) => binding.kind === "live") ?? null };
+  }
+
+  /** Sets or clears a binding of a room by hand (H4). */
+  async bind(request: BindRequest): Promise<{ key: string; binding: BindingRow | null; had: boolean }> {
+    const { change } = request;
+    const { ref, agent, rules } = this.#roomOf(request);
+    const outcome = await this.#commit(agent, {
+      ...this.#base(request),
+      kind: "bind",
+      conversation: ref,
+      change: change.kind === "clear" ? change : { ...change, ttlMs: this.#ttlMs(agent) },
+      rules,
+    });
+    if (outcome.kind === "bound") return { key: outcome.key, binding: outcome.binding, had: true };
+    if (outcome.kind === "cleared") return { key: outcome.key, binding: null, had: outcome.had };
+    throw refusal(outcome);
+  }
+
+  #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }) {
+    const found = roomOf(this.#options.config, room, person);
+    if (agent === undefined || agent === found.agent) return found;
+    throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
+  }
+
+  async #commit(agent: string, event: InboundEvent): Promise<AdmitOutcome> {
+    const [outcome] = await this.#options.intake.commit({ account: "bridge", platform: "console", agent }, [event]);
+    return outcome!;
+  }
+
+  #base({ person, eventId }: { person: Person; eventId?: string }) {
+    const { ids, clock } = this.#options;
+    return { eventId: eventId ?? ids.token(), freshId: ids.session(clock.now()), by: speakerOf(person) };
+  }
+
+  #ttlMs(agent: string): number {
+    const { config } = this.#options;
+    return config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
+  }
+}
+
+function refusal(outcome: AdmitOutcome): TertuliaError {
+  if (outcome.kind === "rejected") return new TertuliaError(outcome.code, outcome.sentence);
+  if (outcome.kind === "duplicate")
+    return new TertuliaError("idempotency_conflict", "This was sent before; it is not sent again.");
+  return new TertuliaError("internal", `A send came out of admit as ${outcome.kind}.`);
+}
