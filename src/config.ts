@@ -10,11 +10,12 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type * as Yaml from "yaml";
 import { z } from "zod";
+import type { Role } from "./conversation/person.ts";
 import { DEFAULT_RESET_POLICY, isTimeZone, policyFor, type ResetPolicy } from "./conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, isKeyName, parseSessionKey, sessionKeyFor } from "./conversation/session-key.ts";
 import { TertuliaError } from "./errors.ts";
 import { CHAT_TYPES, type ChatType, PLATFORMS, type Platform, type Source } from "./message/source.ts";
-import type { AdmitRules, BusyMode, Role } from "./store/store.ts";
+import type { AdmitRules, BusyMode } from "./store/store.ts";
 
 export interface Config {
   /** The state folder, absolute. */

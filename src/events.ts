@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import type { Author, Message } from "./message/message.ts";
-import type { RuntimePoolEvent } from "./runtime/runtime-pool.ts";
+import type { RuntimePoolEvent } from "./runtime/runtime.ts";
 import type { BindingRow, DeliveryRow, Turn } from "./store/store.ts";
 
 /** Where an event belongs: its conversation, and the home of the session it happened in (they differ while bound). */

@@ -107,6 +107,7 @@ export class Gateway {
       runtimeOf: (agent) => this.#runtimeOf(agent),
       events: this.events,
       onSettled,
+      onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
       onFault,
     });
     this.#queue = new TurnQueue({

@@ -15,7 +15,8 @@ import type {
   MessageEvent,
   StoreReader,
 } from "../store/store.ts";
-import { commandOf, textNotice } from "../turn/command/command.ts";
+import { textNotice } from "../turn/command/command.ts";
+import { commandOf } from "../turn/command/commands.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { EventIntake } from "./event-intake.ts";

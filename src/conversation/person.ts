@@ -1,10 +1,25 @@
-import type { Authority, Role, Speaker } from "../store/store.ts";
+import type { Author } from "../message/message.ts";
+
+export type Role = "owner" | "member" | "guest";
 
 /** A person as the doors know him: the caller of an API, the user of a terminal. */
 export interface Person {
   readonly id: string;
   readonly role: Role;
   readonly name?: string;
+}
+
+/** Who speaks, with the rights the gateway found for him (S3). */
+export interface Speaker {
+  readonly author: Author;
+  /** Absent: looked up by the source's identity; still none: a guest without a person. */
+  readonly person?: { readonly id: string; readonly role: Role };
+}
+
+/** The least of the authors' rights; `personId` only when all authors are one person. */
+export interface Authority {
+  readonly role: Role;
+  readonly personId?: string;
 }
 
 export function speakerOf(person: Person): Speaker {

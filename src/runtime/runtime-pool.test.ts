@@ -2,14 +2,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createManualClock } from "../../test/support/manual-clock.ts";
 import { TertuliaError } from "../errors.ts";
 import { createDemoRuntime } from "./demo/demo-runtime.ts";
-import type { AgentSession, OpenRequest, Runtime } from "./runtime.ts";
-import {
-  type AcquireRequest,
-  createRuntimePool,
-  type Lease,
-  type RuntimePool,
-  type RuntimePoolEvent,
-} from "./runtime-pool.ts";
+import type { AgentSession, OpenRequest, Runtime, RuntimePoolEvent } from "./runtime.ts";
+import { type AcquireRequest, createRuntimePool, type Lease, type RuntimePool } from "./runtime-pool.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -8,7 +8,7 @@
  */
 import { TertuliaError } from "../errors.ts";
 import type { Clock } from "../util/clock.ts";
-import type { AgentSession, OpenedHow, OpenRequest, Runtime } from "./runtime.ts";
+import type { AgentSession, HandleStateName, OpenedHow, OpenRequest, Runtime, RuntimePoolEvent } from "./runtime.ts";
 
 /** How long a park, or the end of an aborted open, is waited for before it is abandoned. */
 const PATIENCE_MS = 5_000;
@@ -25,20 +25,6 @@ export interface RuntimePoolOptions {
   readonly maxWarm: number;
   /** Must not throw. */
   readonly onEvent: (event: RuntimePoolEvent) => void;
-}
-
-export type HandleStateName = "cold" | "warming" | "warm" | "busy" | "draining" | "broken";
-
-export interface RuntimePoolEvent {
-  readonly sessionId: string;
-  readonly runtime: string;
-  readonly from: HandleStateName;
-  readonly to: HandleStateName;
-  readonly at: number;
-  /** Of a handle that was just opened. */
-  readonly how?: OpenedHow;
-  /** Why it could not be opened, why it died, or why it did not close in order. */
-  readonly problem?: unknown;
 }
 
 export interface AcquireRequest {

@@ -123,3 +123,18 @@ export interface RuntimeFailure {
   readonly message: string;
   readonly retryAfterMs?: number;
 }
+
+/** B2: the life of a warm handle as the pool tells it. */
+export type HandleStateName = "cold" | "warming" | "warm" | "busy" | "draining" | "broken";
+
+export interface RuntimePoolEvent {
+  readonly sessionId: string;
+  readonly runtime: string;
+  readonly from: HandleStateName;
+  readonly to: HandleStateName;
+  readonly at: number;
+  /** Of a handle that was just opened. */
+  readonly how?: OpenedHow;
+  /** Why it could not be opened, why it died, or why it did not close in order. */
+  readonly problem?: unknown;
+}

@@ -1,3 +1,4 @@
+import type { Authority, Role, Speaker } from "../conversation/person.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import type { KeyRules } from "../conversation/session-key.ts";
 import type { Author, Fate, Message } from "../message/message.ts";
@@ -68,14 +69,6 @@ interface EventBase {
   /** Ids of sessions that this event may open: `<freshId>`, `<freshId>-1`, …; unused ones are free again. */
   readonly freshId: string;
 }
-
-/** Who speaks, with the rights the gateway found for him (S3). */
-export interface Speaker {
-  readonly author: Author;
-  /** Absent: looked up by the source's identity; still none: a guest without a person. */
-  readonly person?: { readonly id: string; readonly role: Role };
-}
-export type Role = "owner" | "member" | "guest";
 
 export interface MessageEvent extends EventBase {
   readonly kind: "message";
@@ -241,11 +234,6 @@ export type TurnSignal =
 export type TurnState = "queued" | "running" | "answered" | "failed" | "interrupted" | "withdrawn";
 /** none: nothing left our sight, the turn can be run again. possible: a tool may have run. shown: words were shown. */
 export type Effects = "none" | "possible" | "shown";
-/** The least of the authors' rights; `personId` only when all authors are one person. */
-export interface Authority {
-  readonly role: Role;
-  readonly personId?: string;
-}
 /** Who can read the reply: one person, or everybody in a place. */
 export type Audience =
   | { readonly kind: "person"; readonly personId: string }

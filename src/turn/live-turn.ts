@@ -37,6 +37,8 @@ export class LiveTurn {
   #text = "";
   /** Whether words of it were shown to anybody; durable before it is true (T8). */
   shown = false;
+  /** Whether a tool may have run: durable before it is true. */
+  hasEffects = false;
 
   constructor(turn: Turn) {
     this.turn = turn;

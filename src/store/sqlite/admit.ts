@@ -5,28 +5,8 @@ import { TertuliaError } from "../../errors.ts";
 import { isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
-import type {
-  AdmitBatch,
-  AdmitOutcome,
-  AdmitResult,
-  AdmitRules,
-  Audience,
-  Authority,
-  BindEvent,
-  BoundBy,
-  Claim,
-  CommandEvent,
-  ConversationRef,
-  InboundEvent,
-  Landed,
-  MessageEvent,
-  RefusedEvent,
-  RejectCode,
-  SendEvent,
-  Speaker,
-  Turn,
-  TurnSignal,
-} from "../store.ts";
+import type { Authority, Speaker } from "../../conversation/person.ts";
+import type { AdmitBatch, AdmitOutcome, AdmitResult, AdmitRules, Audience, BindEvent, BoundBy, Claim, CommandEvent, ConversationRef, InboundEvent, Landed, MessageEvent, RefusedEvent, RejectCode, SendEvent, Turn, TurnSignal } from "../store.ts";
 import type { Database } from "./database.ts";
 import type { ConversationRecord, TurnRecord } from "./rows.ts";
 import {

@@ -1,22 +1,7 @@
 import type { Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
-import type {
-  BindingRow,
-  ConversationRow,
-  DeliveryRow,
-  EntryRow,
-  MessageFate,
-  Note,
-  RefusedRow,
-  Role,
-  RuntimeStateRow,
-  RuntimeStatus,
-  SessionRow,
-  StoreReader,
-  Turn,
-  TurnAnswer,
-  TurnMaterial,
-} from "../store.ts";
+import type { Role } from "../../conversation/person.ts";
+import type { BindingRow, ConversationRow, DeliveryRow, EntryRow, MessageFate, Note, RefusedRow, RuntimeStateRow, RuntimeStatus, SessionRow, StoreReader, Turn, TurnAnswer, TurnMaterial } from "../store.ts";
 import type { Database } from "./database.ts";
 import {
   type BindingRecord,

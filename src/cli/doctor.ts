@@ -1,0 +1,264 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { type AgentConfig, type Config, type ConfigFlags, loadConfig, type RuntimeConfig } from "../config.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { createDemoRuntime } from "../runtime/demo/demo-runtime.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { Database } from "../store/sqlite/database.ts";
+import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
+import { checkFile, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
+import type { RefusedRow } from "../store/store.ts";
+import { systemClock } from "../util/clock.ts";
+import { describeSpan } from "../util/span.ts";
+import { connect } from "./client.ts";
+import { output } from "./output.ts";
+import { readState } from "./state.ts";
+import { plural, table, when } from "./table.ts";
+
+const NODE_MAJOR = 24;
+const LITTLE_SPACE = 200 * 2 ** 20;
+const NO_SPACE = 20 * 2 ** 20;
+const REFUSED_LIMIT = 1_000;
+const PROBE_MS = 10_000;
+
+/** What was looked at, and what was found. `unusable`: the state or the machine cannot carry a gateway. */
+interface Finding {
+  readonly check: string;
+  readonly state: "ok" | "warn" | "fail" | "unusable";
+  readonly text: string;
+  readonly remedy?: string;
+}
+
+/** `tertulia doctor`: one line for each thing that has to be right. Changes nothing. Exit code 0, 1 (a check failed) or 3 (unusable). */
+export async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
+  const findings = [nodeFinding(), ...(await configFindings(flags))];
+  output(json ? JSON.stringify({ findings }) : table(findings.map(line)));
+  const isUnusable = findings.some(({ state }) => state === "unusable");
+  process.exitCode = isUnusable ? 3 : findings.some(({ state }) => state === "fail") ? 1 : 0;
+}
+
+function line({ check, state, text, remedy }: Finding): string[] {
+  return [state === "unusable" ? "fail" : state, check, remedy === undefined ? text : `${text} ${remedy}`];
+}
+
+function nodeFinding(): Finding {
+  const { node } = process.versions;
+  if (Number(node.split(".")[0]) >= NODE_MAJOR) return { check: "node", state: "ok", text: `Node ${node}` };
+  return { check: "node", state: "unusable", text: `Node ${node} is too old.`, remedy: `Install Node ${NODE_MAJOR} or newer.` };
+}
+
+async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
+  let config: Config;
+  try {
+    config = loadConfig({ flags });
+  } catch (cause) {
+    const remedy = "`tertulia config check` shows them one by one; the other checks need the configuration.";
+    return [{ ...failed("configuration", cause), remedy }];
+  }
+  const file = config.files.config ?? "no file: everything at its default";
+  return [{ check: "configuration", state: "ok", text: file }, ...(await stateFindings(config))];
+}
+
+async function stateFindings(config: Config): Promise<readonly Finding[]> {
+  const [lock, holder] = lockFinding(config);
+  return [
+    folderFinding(config.home),
+    ...fileFindings(config),
+    diskFinding(config.home),
+    lock,
+    ...(holder === null ? [] : [await gatewayFinding(config)]),
+    ...storeFindings(config, holder),
+    ...(await Promise.all(Object.values(config.agents).map(agentFinding))),
+    await refusedFinding(config),
+    ...openDoorFindings(config),
+  ];
+}
+
+/** A check that threw: the sentence and remedy of the error. */
+function failed(check: string, cause: unknown): Finding {
+  const { message, remedy, exitCode } = asTertuliaError(cause);
+  return { check, state: exitCode === 3 ? "unusable" : "fail", text: message, remedy };
+}
+
+// ---- the machine
+
+function folderFinding(home: string): Finding {
+  const check = "state folder";
+  const isThere = existsSync(home);
+  const writable = isThere ? home : nearestFolder(home);
+  try {
+    accessSync(writable, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    return failed(check, new TertuliaError("home_unwritable", `${writable} cannot be written.`, { cause }));
+  }
+  if (!isThere) return { check, state: "ok", text: `${home} is not there yet; \`tertulia start\` makes it.` };
+  return rightsFinding(check, home, 0o700) ?? { check, state: "ok", text: `${home}, yours alone` };
+}
+
+function fileFindings({ files }: Config): readonly Finding[] {
+  const paths = [files.state, `${files.state}-wal`, files.lock, files.token].filter((path) => existsSync(path));
+  const open = paths.flatMap((path) => rightsFinding("files", path, 0o600) ?? []);
+  if (paths.length === 0 || open.length > 0) return open;
+  return [{ check: "files", state: "ok", text: `${paths.map((path) => basename(path)).join(", ")}: yours alone` }];
+}
+
+/** Null where nobody else has a right. */
+function rightsFinding(check: string, path: string, wanted: number): Finding | null {
+  const mode = statSync(path).mode & 0o777;
+  if ((mode & 0o077) === 0) return null;
+  const octal = (rights: number) => rights.toString(8).padStart(4, "0");
+  const text = `${path} has the rights ${octal(mode)}: others on this machine can get in.`;
+  return { check, state: "warn", text, remedy: `chmod ${octal(wanted)} ${path}` };
+}
+
+function diskFinding(home: string): Finding {
+  const check = "disk";
+  const { bavail, bsize } = statfsSync(nearestFolder(home));
+  const free = bavail * bsize;
+  const text = `${free >= 2 ** 30 ? `${(free / 2 ** 30).toFixed(1)} GB` : `${Math.round(free / 2 ** 20)} MB`} free`;
+  const remedy = "Free some disk space: without it messages are refused.";
+  if (free < NO_SPACE) return { check, state: "unusable", text, remedy };
+  return free < LITTLE_SPACE ? { check, state: "warn", text, remedy } : { check, state: "ok", text };
+}
+
+function nearestFolder(path: string): string {
+  let folder = path;
+  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  return folder;
+}
+
+// ---- the state, and who holds it
+
+function lockFinding({ files }: Config): readonly [Finding, LockHolder | null] {
+  const check = "lock";
+  try {
+    const holder = readLock(files.lock);
+    if (holder === null) return [{ check, state: "ok", text: "free: no gateway runs" }, null];
+    const at = holder.address === null ? "which is starting or stopping" : `which listens at ${holder.address}`;
+    return [{ check, state: "ok", text: `held by process ${holder.pid}, ${at}` }, holder];
+  } catch (cause) {
+    return [failed(check, cause), null];
+  }
+}
+
+interface Status {
+  readonly startedAt: number;
+  readonly warm: readonly { readonly state: string }[];
+  readonly runningTurns: number;
+  readonly counts: { readonly openTurns: number; readonly openDeliveries: number };
+}
+
+async function gatewayFinding(config: Config): Promise<Finding> {
+  const check = "gateway";
+  try {
+    const client = await connect(config);
+    const { startedAt, warm, runningTurns, counts } = await client.get<Status>("/api/status");
+    const broken = warm.filter(({ state }) => state === "broken").length;
+    const text = [
+      `answers, up for ${describeSpan(Date.now() - startedAt)}`,
+      `${plural(warm.length - broken, "warm agent")}`,
+      `${plural(runningTurns, "turn")} running of ${counts.openTurns} open`,
+      `${counts.openDeliveries} to deliver`,
+    ].join("; ");
+    if (broken === 0) return { check, state: "ok", text };
+    const remedy = "They are tried again by themselves; the log says why they failed.";
+    return { check, state: "warn", text: `${text}; ${plural(broken, "agent")} broken.`, remedy };
+  } catch (cause) {
+    return failed(check, cause);
+  }
+}
+
+function storeFindings({ files }: Config, holder: LockHolder | null): readonly Finding[] {
+  if (!existsSync(files.state)) return [{ check: "schema", state: "ok", text: "no state yet" }];
+  return [schemaFinding(files.state), contentFinding(files.state, holder)];
+}
+
+function schemaFinding(path: string): Finding {
+  const check = "schema";
+  try {
+    openSqliteReader(path).close();
+    return { check, state: "ok", text: `version ${schemaVersion(path)}, the one this Tertulia reads` };
+  } catch (cause) {
+    const finding = failed(check, cause);
+    // The next start migrates it.
+    return asTertuliaError(cause).code === "store_older" ? { ...finding, state: "warn" } : finding;
+  }
+}
+
+function schemaVersion(path: string): number | undefined {
+  const db = new Database(path, { readOnly: true });
+  try {
+    return db.get<{ user_version: number }>("PRAGMA user_version")?.user_version;
+  } finally {
+    db.close();
+  }
+}
+
+function contentFinding(path: string, holder: LockHolder | null): Finding {
+  const check = "content";
+  if (holder !== null) return { check, state: "ok", text: "not looked at while a gateway runs" };
+  try {
+    const answer = checkFile(path);
+    if (answer === "ok") return { check, state: "ok", text: "SQLite finds no damage" };
+    return failed(check, new TertuliaError("store_corrupt", `${path} is damaged: ${answer}.`));
+  } catch (cause) {
+    return failed(check, cause);
+  }
+}
+
+async function refusedFinding(config: Config): Promise<Finding> {
+  const check = "refused";
+  try {
+    const rows =
+      (await readState<readonly RefusedRow[]>(config, {
+        gateway: async (client) =>
+          (await client.get<{ refused: RefusedRow[] }>(`/api/refused?limit=${REFUSED_LIMIT}`)).refused,
+        file: (reader) => reader.refusedEvents({ limit: REFUSED_LIMIT }),
+      })) ?? [];
+    const [last] = rows;
+    if (last === undefined) return { check, state: "ok", text: "every event could be admitted" };
+    const count = rows.length < REFUSED_LIMIT ? plural(rows.length, "event") : `${REFUSED_LIMIT} events or more`;
+    const text = `${count} could not be admitted; the last from ${last.account} at ${when(last.at, config.timezone)}: ${last.sentence}`;
+    return { check, state: "warn", text, remedy: "`tertulia explain --source` shows how a source is read." };
+  } catch (cause) {
+    return failed(check, cause);
+  }
+}
+
+// ---- agents and doors
+
+const RUNTIMES: Readonly<Record<RuntimeConfig["kind"], () => Runtime>> = {
+  demo: () => createDemoRuntime({ clock: systemClock }),
+};
+
+async function agentFinding({ name, runtime: { kind } }: AgentConfig): Promise<Finding> {
+  const check = `agent ${name}`;
+  const runtime = RUNTIMES[kind]();
+  try {
+    const { ok, version, detail } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
+    const text = `runtime ${kind}${version === undefined ? "" : ` ${version}`}: ${detail}`;
+    if (ok) return { check, state: "ok", text };
+    return { check, state: "fail", text, remedy: `Correct agents.${name}.runtime, or see to it that it can be reached.` };
+  } catch (cause) {
+    return failed(check, cause);
+  } finally {
+    await runtime.close();
+  }
+}
+
+/** A1, A4: said once, in plain words. */
+function openDoorFindings({ http }: Config): readonly Finding[] {
+  const check = "access";
+  if (http.host.startsWith("127.") || http.host === "::1" || http.host === "localhost") {
+    const who = http.token === "always" ? "bearers of a token" : "this machine's users, as the owner";
+    return [{ check, state: "ok", text: `HTTP on ${http.host} only, for ${who}` }];
+  }
+  return [
+    {
+      check,
+      state: "warn",
+      text: `HTTP on ${http.host} is open to other machines: there, whoever bears a token gets in, and tokens travel unencrypted.`,
+      remedy: "Set http.host to 127.0.0.1, or put a proxy with TLS in front of it.",
+    },
+  ];
+}

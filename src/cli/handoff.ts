@@ -1,0 +1,100 @@
+import { type Config, loadConfig } from "../config.ts";
+import { bindingState } from "../conversation/binding.ts";
+import { TertuliaError } from "../errors.ts";
+import type { BindingRow } from "../store/store.ts";
+import { describeSpan } from "../util/span.ts";
+import { connect } from "./client.ts";
+import { roomName } from "./door.ts";
+import { output, printable } from "./output.ts";
+import { readState } from "./state.ts";
+import { table, when } from "./table.ts";
+
+interface HandoffFlags {
+  readonly home?: string;
+  readonly config?: string;
+  readonly agent?: string;
+  readonly session?: string;
+  readonly pin?: boolean;
+  readonly json?: boolean;
+}
+
+/** H4: `tertulia handoff show` lists which room speaks in which session. */
+export async function handoffShow(flags: HandoffFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const bindings =
+    (await readState<readonly BindingRow[]>(config, {
+      gateway: async (client) => (await client.get<{ bindings: BindingRow[] }>("/api/handoff")).bindings,
+      file: (reader) => reader.bindings({}),
+    })) ?? [];
+  output(flags.json ? JSON.stringify({ bindings }) : [...listed(config, bindings), ...defaults(config)].join("\n"));
+}
+
+function listed(config: Config, bindings: readonly BindingRow[]): string[] {
+  if (bindings.length === 0) return ["No room is bound: each speaks in its own session."];
+  const rows = bindings.map((binding) => [
+    roomName(config, binding.conversationKey),
+    binding.kind,
+    binding.sessionId,
+    stands(config, binding),
+    binding.conversationKey,
+  ]);
+  return [table([["ROOM", "BINDING", "SESSION", "HOLDS", "CONVERSATION"], ...rows])];
+}
+
+function stands(config: Config, { sentAt, expiresAt }: BindingRow): string {
+  if (expiresAt === null) return "until cleared";
+  const now = Date.now();
+  if (bindingState({ sentAt, ttlMs: expiresAt - sentAt }, now) !== "valid") return "expired";
+  return `until ${when(expiresAt, config.timezone)} (${describeSpan(expiresAt - now)})`;
+}
+
+/** The lowest layer is the configuration's, and no row. */
+function defaults(config: Config): string[] {
+  return Object.values(config.agents).flatMap(({ name, defaultSession }) =>
+    defaultSession === undefined
+      ? []
+      : [`Where nothing is bound, ${name} speaks in session ${printable(defaultSession)} (agents.${name}.default_session).`],
+  );
+}
+
+interface Change {
+  readonly key: string;
+  readonly binding: BindingRow | null;
+  readonly had: boolean;
+}
+
+export async function handoffSet(room: string, flags: HandoffFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const session = (flags.session ?? config.client.sessionId)?.trim();
+  if (!session) {
+    throw new TertuliaError("session_required", "It is not said in which session the room is to speak.", {
+      remedy: "Name the session with --session ID (TERTULIA_SESSION_ID is used when set); `tertulia sessions list` shows them.",
+    });
+  }
+  const client = await connect(config);
+  const change = await client.post<Change>("/api/handoff", {
+    room,
+    session,
+    pin: flags.pin ?? false,
+    ...(flags.agent === undefined ? {} : { agent: flags.agent }),
+  });
+  const { binding } = change;
+  if (flags.json) output(JSON.stringify(change));
+  else if (binding !== null) {
+    output(
+      `${printable(roomName(config, change.key))} speaks in session ${printable(binding.sessionId)}, ${stands(config, binding)}.`,
+    );
+  }
+}
+
+export async function handoffClear(room: string, flags: HandoffFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const client = await connect(config);
+  const change = await client.post<Change>("/api/handoff/clear", {
+    room,
+    ...(flags.agent === undefined ? {} : { agent: flags.agent }),
+  });
+  const name = printable(roomName(config, change.key));
+  if (flags.json) output(JSON.stringify(change));
+  else output(change.had ? `${name} speaks in its own session again.` : `${name} was not bound: nothing was changed.`);
+}

@@ -1,0 +1,119 @@
+import { type Config, loadConfig } from "../config.ts";
+import { TertuliaError } from "../errors.ts";
+import type { EntryRow, SessionRow } from "../store/store.ts";
+import { doorOf, nameOf } from "./door.ts";
+import { output, printable } from "./output.ts";
+import { readState } from "./state.ts";
+import { oneLine, table, when } from "./table.ts";
+
+interface SessionsFlags {
+  readonly home?: string;
+  readonly config?: string;
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+/** With where its agent is in the gateway's pool; without a gateway every agent is cold. */
+type Listed = SessionRow & { readonly state: string };
+
+/** `tertulia sessions list`: the most recently used first. */
+export async function sessionsList({ limit, json, ...flags }: SessionsFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const sessions = await readState<readonly Listed[]>(config, {
+    gateway: async (client) => (await client.get<{ sessions: Listed[] }>(`/api/sessions?limit=${limit}`)).sessions,
+    file: async (reader) => (await reader.sessions({ limit })).map((row) => ({ ...row, state: "cold" })),
+  });
+  if (json) output(JSON.stringify({ sessions: sessions ?? [] }));
+  else if (sessions === null) output(`There is no state in ${printable(config.home)} yet. \`tertulia start\` makes it.`);
+  else if (sessions.length === 0) output("There are no sessions yet: nobody has said anything.");
+  else output(listed(config, sessions, limit));
+}
+
+function listed(config: Config, sessions: readonly Listed[], limit: number): string {
+  const rows = sessions.map((session) => [
+    session.id,
+    doorOf(session.homeKey),
+    session.agent,
+    String(session.entries),
+    when(session.lastHumanAt ?? session.openedAt, config.timezone),
+    stateOf(session),
+    session.title ?? "–",
+  ]);
+  const more = sessions.length < limit ? "" : `\nThese are the last ${limit}; --limit shows more.`;
+  return table([["SESSION", "DOOR", "AGENT", "ENTRIES", "LAST ACTIVITY", "STATE", "TITLE"], ...rows]) + more;
+}
+
+function stateOf({ suspended, endedAt, endReason, state }: Listed): string {
+  if (endedAt !== null) return `ended (${endReason ?? "no reason"})`;
+  return suspended === null ? state : `suspended (${suspended})`;
+}
+
+interface Shown {
+  readonly session: SessionRow;
+  /** The last ones, oldest first. */
+  readonly messages: readonly EntryRow[];
+}
+
+/** `tertulia sessions show ID`: the transcript with its marks. */
+export async function sessionsShow(id: string, { limit, json, ...flags }: SessionsFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const path = `/api/sessions/${encodeURIComponent(id)}/messages?limit=${limit}`;
+  const shown = await readState<Shown | null>(config, {
+    gateway: (client) => client.get<Shown>(path),
+    async file(reader) {
+      const session = await reader.session(id);
+      return session === null ? null : { session, messages: await reader.transcript({ sessionId: id, limit }) };
+    },
+  });
+  if (shown === null) throw new TertuliaError("session_unknown", `There is no session ${id}.`);
+  output(json ? JSON.stringify(shown) : transcript(config, shown));
+}
+
+function transcript(config: Config, { session, messages }: Shown): string {
+  const { timezone } = config;
+  const ended = session.endedAt === null ? [] : [["ended", `${when(session.endedAt, timezone)} (${session.endReason ?? "no reason"})`]];
+  const head = table([
+    ["session", session.id],
+    ["door", `${doorOf(session.homeKey)} (${session.homeKey})`],
+    ["agent", session.agent],
+    ...(session.title === null ? [] : [["title", session.title]]),
+    ["opened", `${when(session.openedAt, timezone)} (${session.openedBy})`],
+    ...ended,
+    ...(session.suspended === null ? [] : [["suspended", session.suspended]]),
+    ...(session.parentId === null ? [] : [["follows", session.parentId]]),
+    ["entries", entriesLine(session, messages.length)],
+  ]);
+  return [head, ...messages.map((entry) => entryText(entry, session.agent, timezone))].join("\n\n");
+}
+
+function entriesLine({ entries }: SessionRow, shown: number): string {
+  return shown < entries ? `${entries}, the last ${shown} shown (--limit ${entries} shows all)` : String(entries);
+}
+
+/** Who and when, then the words, indented: no text can pass for a line of ours. */
+function entryText(entry: EntryRow, agent: string, timezone: string): string {
+  const who = entry.role === "user" ? (entry.author?.name ?? entry.author?.id ?? "user") : agent;
+  const at = entry.at === null ? [] : [when(entry.at, timezone)];
+  const door = entry.platform === null ? [] : [nameOf(entry.platform)];
+  const head = [`#${entry.seq} ${oneLine(who)}`, ...at, ...door, ...marksOf(entry)].join("  ");
+  const lines = printable(entry.text).split("\n");
+  return [head, ...lines.map((line) => `  ${line}`.trimEnd())].join("\n");
+}
+
+/** Why an entry is not what it looks like: failed, interrupted, sent, undone, not delivered. */
+function marksOf({ mark, delivery }: EntryRow): string[] {
+  return [
+    ...(mark === null ? [] : [`[${mark}]`]),
+    ...(delivery === null || delivery === "delivered" ? [] : [`[not delivered: ${delivery}]`]),
+  ];
+}
+
+/** For commander: how many rows, as the gateway takes it. */
+export function readLimit(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit >= 1 && limit <= 1_000) return limit;
+  throw new TertuliaError("usage", `--limit ${text} is not allowed; allowed: a whole number from 1 to 1000.`, {
+    remedy: "Correct the number, or leave --limit out.",
+  });
+}
+

@@ -1,0 +1,17 @@
+import type { Command } from "./command.ts";
+import { help } from "./help.ts";
+import { newSession } from "./new.ts";
+import { status } from "./status.ts";
+import { stop } from "./stop.ts";
+import { whoami } from "./whoami.ts";
+
+const COMMANDS: readonly Command[] = [newSession, stop, status, whoami, help(() => COMMANDS)];
+
+/** The command a text begins with; null for plain words. `/etc/hosts` is a path and not a command. */
+export function commandOf(text: string): { command: Command; args: string } | { unknown: string } | null {
+  const match = /^\/([a-z][a-z0-9_-]*)(?:@\S+)?(?:\s+([\s\S]*))?$/iu.exec(text.trim());
+  if (match === null) return null;
+  const name = match[1]!.toLowerCase();
+  const command = COMMANDS.find((candidate) => candidate.name === name || candidate.aliases.includes(name));
+  return command === undefined ? { unknown: name } : { command, args: (match[2] ?? "").trim() };
+}

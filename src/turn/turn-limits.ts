@@ -1,0 +1,55 @@
+import type { Clock } from "../util/clock.ts";
+import type { LiveTurn } from "./live-turn.ts";
+
+/** How often a turn is looked at, at least: waits for permission are seen then. */
+const LOOK_MS = 60_000;
+/** Partial text is made durable at most this often (T8). */
+const PARTIAL_MS = 1_000;
+
+/** The clocks of one running turn: its limits (T7), and when its partial text was last made durable. */
+export interface TurnLimits {
+  /** The agent gave a sign of life. */
+  sign(): void;
+  /** Whether a second has passed since the partial text was last written; asking counts as writing. */
+  isPartialDue(): boolean;
+  cancel(): void;
+}
+
+/** Stops the turn after `idleMs` without an event, or after `totalMs`; waits for permission do not count. */
+export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: number; totalMs: number }): TurnLimits {
+  const { clock, idleMs, totalMs } = options;
+  let idleFrom = clock.now();
+  let totalFrom = idleFrom;
+  let lastCheck = idleFrom;
+  let lastPartial = idleFrom;
+  let cancel = (): void => undefined;
+  const check = (): void => {
+    const now = clock.now();
+    if (live.isAsking) {
+      idleFrom = now;
+      totalFrom += now - lastCheck;
+    }
+    lastCheck = now;
+    if (now - idleFrom >= idleMs) live.stop({ kind: "timeout", limit: "idle", ms: idleMs });
+    else if (now - totalFrom >= totalMs) live.stop({ kind: "timeout", limit: "total", ms: totalMs });
+    else schedule(now);
+  };
+  const schedule = (now: number): void => {
+    const next = Math.min(idleFrom + idleMs, totalFrom + totalMs, now + LOOK_MS);
+    cancel = clock.after(Math.max(1, next - now), check);
+  };
+  schedule(idleFrom);
+  return {
+    sign: () => {
+      idleFrom = clock.now();
+    },
+    isPartialDue: () => {
+      const now = clock.now();
+      // A clock set back must not silence it for long.
+      if (now >= lastPartial && now - lastPartial < PARTIAL_MS) return false;
+      lastPartial = now;
+      return true;
+    },
+    cancel: () => cancel(),
+  };
+}
