@@ -1,3 +1,4 @@
+import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
 import { parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
@@ -5,8 +6,26 @@ import { TertuliaError } from "../../errors.ts";
 import { isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
-import type { Authority, Speaker } from "../../conversation/person.ts";
-import type { AdmitBatch, AdmitOutcome, AdmitResult, AdmitRules, Audience, BindEvent, BoundBy, Claim, CommandEvent, ConversationRef, InboundEvent, Landed, MessageEvent, RefusedEvent, RejectCode, SendEvent, Turn, TurnSignal } from "../store.ts";
+import type {
+  AdmitBatch,
+  AdmitOutcome,
+  AdmitResult,
+  AdmitRules,
+  Audience,
+  BindEvent,
+  BoundBy,
+  Claim,
+  CommandEvent,
+  ConversationRef,
+  InboundEvent,
+  Landed,
+  MessageEvent,
+  RefusedEvent,
+  RejectCode,
+  SendEvent,
+  Turn,
+  TurnSignal,
+} from "../store.ts";
 import type { Database } from "./database.ts";
 import type { ConversationRecord, TurnRecord } from "./rows.ts";
 import {

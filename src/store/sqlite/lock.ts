@@ -12,6 +12,8 @@ export interface LockHolder {
   readonly since: number;
 }
 
+const LOOK_MS = 200;
+
 export interface GatewayLock {
   /** Says where the holder listens. Throws `gateway_running` if the lock was lost on the way. */
   publish(address: string): void;
@@ -85,8 +87,8 @@ function openLock(path: string): DatabaseSync {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
-    const db = new DatabaseSync(path, { timeout: 0 });
-    return db;
+    // A command that looks who holds it has it for an instant: that is waited for, a holder is not.
+    return new DatabaseSync(path, { timeout: LOOK_MS });
   } catch (error) {
     throw lockError(path, error);
   }

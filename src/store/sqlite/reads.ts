@@ -1,7 +1,22 @@
+import type { Role } from "../../conversation/person.ts";
 import type { Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
-import type { Role } from "../../conversation/person.ts";
-import type { BindingRow, ConversationRow, DeliveryRow, EntryRow, MessageFate, Note, RefusedRow, RuntimeStateRow, RuntimeStatus, SessionRow, StoreReader, Turn, TurnAnswer, TurnMaterial } from "../store.ts";
+import type {
+  BindingRow,
+  ConversationRow,
+  DeliveryRow,
+  EntryRow,
+  MessageFate,
+  Note,
+  RefusedRow,
+  RuntimeStateRow,
+  RuntimeStatus,
+  SessionRow,
+  StoreReader,
+  Turn,
+  TurnAnswer,
+  TurnMaterial,
+} from "../store.ts";
 import type { Database } from "./database.ts";
 import {
   type BindingRecord,

@@ -1,9 +1,21 @@
+import type { Authority } from "../../conversation/person.ts";
 import type { Author, AuthorKind, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Platform, Source } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
-import type { Authority } from "../../conversation/person.ts";
-import type { Audience, BindingRow, BoundBy, ConversationRow, DeliveryRow, DeliveryState, Effects, EntryRow, SessionRow, Turn, TurnState } from "../store.ts";
+import type {
+  Audience,
+  BindingRow,
+  BoundBy,
+  ConversationRow,
+  DeliveryRow,
+  DeliveryState,
+  Effects,
+  EntryRow,
+  SessionRow,
+  Turn,
+  TurnState,
+} from "../store.ts";
 
 /** Rows as SQLite gives them, and as the port shows them. */
 

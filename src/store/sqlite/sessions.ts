@@ -34,14 +34,9 @@ export interface Landing {
   readonly bound: BoundBy | null;
 }
 
-export function tell(admit: Admit, target: Target, notice: Notice, turnId?: number): DeliveryRow {
-  const delivery = addDelivery(
-    admit.db,
-    { kind: "notice", target, part: 0, body: notice, now: admit.now, ...(turnId === undefined ? {} : { turnId }) },
-    admit.claim,
-  );
-  admit.notices.push(delivery);
-  return delivery;
+export function tell(admit: Admit, target: Target, notice: Notice): void {
+  const { db, now, claim } = admit;
+  admit.notices.push(addDelivery(db, { kind: "notice", target, part: 0, body: notice, now }, claim));
 }
 
 export function conversationRecord(db: Database, id: number): ConversationRecord {
@@ -269,12 +264,9 @@ export function withdrawQueued(admit: Admit, sessionId: string, conversationId: 
       turn.id,
     );
     const target = JSON.parse(turn.target) as Target;
-    const notice = tell(
-      admit,
-      target,
-      { code: "withdrawn", args: { messages: messages.length, reason: "reset" } },
-      turn.id,
-    );
+    const body: Notice = { code: "withdrawn", args: { messages: messages.length, reason: "reset" } };
+    // Told with the settled turn, and not once more among the event's own notices.
+    const notice = addDelivery(db, { kind: "notice", target, turnId: turn.id, part: 0, body, now }, admit.claim);
     const withdrawn = db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", turn.id)!;
     admit.settled.push(
       settledOf(

@@ -1,0 +1,72 @@
+import { randomUUID } from "node:crypto";
+import type { Channel, Inbox, SendResult } from "../../src/channel/channel.ts";
+import type { Target } from "../../src/message/target.ts";
+import type { AdmitOutcome, MessageEvent } from "../../src/store/store.ts";
+import { RULES } from "./store.ts";
+
+/** A push door of our own port: what it is to answer to each send is said by the test. */
+export interface PushChannel extends Channel {
+  /** The person writes in a chat. */
+  says(text: string, options?: { chat?: string; rules?: Partial<typeof RULES> }): Promise<AdmitOutcome>;
+  /** What reached the platform. */
+  readonly sent: { readonly chat: string; readonly text: string; readonly key: string }[];
+  /** The next answers of the platform; when none is left, everything is sent. */
+  readonly answers: (SendResult | Promise<SendResult>)[];
+  /** How often sending was tried. */
+  attempts: number;
+}
+
+export function createPushChannel(options: { recognisesRepeats?: boolean } = {}): PushChannel {
+  let inbox: Inbox | null = null;
+  const channel: PushChannel = {
+    name: "push",
+    account: "bot",
+    platform: "telegram",
+    sent: [],
+    answers: [],
+    attempts: 0,
+    start: async (given) => {
+      inbox = given;
+    },
+    stop: async () => {
+      inbox = null;
+    },
+    status: () => ({ state: "online" }),
+    sender: {
+      recognisesRepeats: options.recognisesRepeats ?? false,
+      async send(target: Target, text: string, { idempotencyKey }): Promise<SendResult> {
+        channel.attempts += 1;
+        const answer = (await channel.answers.shift()) ?? { kind: "sent", externalId: randomUUID() };
+        if (answer.kind === "sent") channel.sent.push({ chat: target.chatId, text, key: idempotencyKey });
+        return answer;
+      },
+    },
+    async says(text, { chat = "7", rules = {} } = {}) {
+      if (inbox === null) throw new Error("the channel does not run");
+      const id = randomUUID();
+      const event: MessageEvent = {
+        kind: "message",
+        eventId: id,
+        freshId: `s-${id}`,
+        source: {
+          platform: "telegram",
+          account: "bot",
+          chatId: chat,
+          chatType: "dm",
+          userId: "42",
+          isBot: false,
+          messageId: id,
+        },
+        target: { door: "push", platform: "telegram", account: "bot", chatId: chat },
+        speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
+        text,
+        saidAt: 0,
+        addressed: true,
+        rules: { ...RULES, ...rules },
+      };
+      const [outcome] = await inbox.commit([event], id);
+      return outcome!;
+    },
+  };
+  return channel;
+}
