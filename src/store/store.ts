@@ -404,6 +404,11 @@ export interface StoreReader {
   answer(turnId: number): Promise<TurnAnswer | null>;
   /** T10: one fate per conversation that took the message in. */
   fates(messageId: number): Promise<readonly MessageFate[]>;
+  /** The last messages of a conversation with what became of each, newest first (T10). */
+  recentFates(query: {
+    conversationId: number;
+    limit: number;
+  }): Promise<readonly (MessageFate & { readonly messageId: number; readonly text: string })[]>;
   message(messageId: number): Promise<Message | null>;
   /** What a command's message was answered with. */
   commandReply(messageId: number): Promise<Notice | null>;

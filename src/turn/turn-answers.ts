@@ -17,9 +17,9 @@ export class TurnAnswers {
     this.#waiting.set(turnId, [...(this.#waiting.get(turnId) ?? []), waiting]);
     if (isRunning) return waiting.promise;
     const answer = await this.#reader.answer(turnId);
-    if (answer === null) return waiting.promise;
-    this.#waiting.delete(turnId);
-    return answer;
+    // Only who asked is answered from the file: the others wait for what ends the turn here.
+    if (answer !== null) this.#leave(turnId, waiting, answer);
+    return waiting.promise;
   }
 
   failed(turnId: number, error: TertuliaError): void {
@@ -29,6 +29,12 @@ export class TurnAnswers {
   settled({ turn, text, deliveries }: Settled): void {
     const notices = deliveries.flatMap((row) => (row.kind === "notice" ? [row.body as Notice] : []));
     for (const { resolve } of this.#take(turn.id)) resolve({ turn, text, silent: turn.reason === "silent", notices });
+  }
+
+  #leave(turnId: number, waiting: PromiseWithResolvers<TurnAnswer>, answer: TurnAnswer): void {
+    const others = this.#take(turnId).filter((other) => other !== waiting);
+    if (others.length > 0) this.#waiting.set(turnId, others);
+    waiting.resolve(answer);
   }
 
   #take(turnId: number): PromiseWithResolvers<TurnAnswer>[] {

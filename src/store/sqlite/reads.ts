@@ -41,6 +41,22 @@ import {
 const ROOM_LINES = 20;
 const MISSED_ENTRIES = 40;
 
+interface FateRecord {
+  message_id: number;
+  key: string;
+  conversation_id: number;
+  session_id: string | null;
+  turn_id: number | null;
+  fate: "answered" | null;
+  reason: string | null;
+  state: string | null;
+  first: number | null;
+}
+
+const FATE_QUERY = `SELECT i.message_id, c.key, i.conversation_id, t.session_id, i.turn_id, i.fate, i.reason, t.state, m.body,
+  (SELECT min(message_id) FROM intake f WHERE f.turn_id = i.turn_id) AS first
+  FROM intake i JOIN conversation c ON c.id = i.conversation_id JOIN message m ON m.id = i.message_id LEFT JOIN turn t ON t.id = i.turn_id`;
+
 /** The reads of the port over one connection. They run between transactions, so they see committed rows only. */
 export class SqliteReader implements StoreReader {
   protected readonly db: Database;
@@ -181,42 +197,33 @@ export class SqliteReader implements StoreReader {
   }
 
   async fates(messageId: number): Promise<readonly MessageFate[]> {
-    const rows = this.db.all<{
-      key: string;
-      conversation_id: number;
-      session_id: string | null;
-      turn_id: number | null;
-      fate: "answered" | null;
-      reason: string | null;
-      state: string | null;
-      first: number | null;
-    }>(
-      `SELECT c.key, i.conversation_id, t.session_id, i.turn_id, i.fate, i.reason, t.state,
-         (SELECT min(message_id) FROM intake f WHERE f.turn_id = i.turn_id) AS first
-       FROM intake i JOIN conversation c ON c.id = i.conversation_id LEFT JOIN turn t ON t.id = i.turn_id WHERE i.message_id = ?`,
-      messageId,
+    return this.db.all<FateRecord>(`${FATE_QUERY} WHERE i.message_id = ?`, messageId).map((row) => this.#fateOf(row));
+  }
+
+  async recentFates(query: {
+    conversationId: number;
+    limit: number;
+  }): Promise<readonly (MessageFate & { messageId: number; text: string })[]> {
+    const rows = this.db.all<FateRecord & { body: string }>(
+      `${FATE_QUERY} WHERE i.conversation_id = ? ORDER BY i.message_id DESC LIMIT ?`,
+      query.conversationId,
+      query.limit,
     );
-    return rows.map((row) => ({
+    return rows.map((row) => ({ ...this.#fateOf(row), messageId: row.message_id, text: row.body }));
+  }
+
+  #fateOf(row: FateRecord): MessageFate {
+    return {
       conversationKey: row.key,
       conversationId: row.conversation_id,
       sessionId: row.session_id,
       turnId: row.turn_id,
-      fate: this.#fate(row, messageId),
-    }));
+      fate: this.#fate(row),
+    };
   }
 
   /** T10: final where it is stored, derived from the turn until then. */
-  #fate(
-    row: {
-      fate: "answered" | null;
-      reason: string | null;
-      turn_id: number | null;
-      state: string | null;
-      session_id: string | null;
-      first: number | null;
-    },
-    messageId: number,
-  ): Fate {
+  #fate(row: FateRecord): Fate {
     if (row.fate !== null) return row.reason === null ? { fate: row.fate } : { fate: row.fate, reason: row.reason };
     const turnId = row.turn_id ?? 0;
     if (row.state === "running") return { fate: "running", turnId };
@@ -225,7 +232,7 @@ export class SqliteReader implements StoreReader {
       row.session_id,
       turnId,
     )!.n;
-    return row.first === messageId ? { fate: "waiting", position } : { fate: "joined", turnId, position };
+    return row.first === row.message_id ? { fate: "waiting", position } : { fate: "joined", turnId, position };
   }
 
   async message(messageId: number): Promise<Message | null> {

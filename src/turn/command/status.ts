@@ -1,5 +1,9 @@
+import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
 import { type Command, textNotice } from "./command.ts";
+
+/** How many of the last messages are shown with their fates. */
+const RECENT = 5;
 
 /** What runs, what waits, and in which session this conversation speaks (T10). */
 export const status: Command = {
@@ -27,11 +31,28 @@ export const status: Command = {
         `Bound: ${live.kind}${live.expiresAt === null ? "" : `, for another ${describeSpan(live.expiresAt - now)}`}; home of the session: ${session?.homeKey ?? "unknown"}`,
       );
     }
-    lines.push(
-      conversation.openTurns === 0
-        ? "Nothing runs or waits."
-        : `${conversation.openTurns} turn${conversation.openTurns === 1 ? "" : "s"} running or waiting.`,
-    );
+    const fates = await reader.recentFates({ conversationId: conversation.id, limit: RECENT });
+    if (fates.length > 0) lines.push("Last messages:");
+    for (const { messageId, text, fate } of [...fates].reverse())
+      lines.push(`  ${messageId} ${excerpt(text)} ${fateText(fate)}`);
     return { effect: { kind: "none" }, reply: textNotice(lines.join("\n")) };
   },
 };
+
+function excerpt(text: string): string {
+  const points = Array.from(text.replace(/\s+/gu, " "));
+  return JSON.stringify(points.length > 40 ? `${points.slice(0, 39).join("")}…` : points.join(""));
+}
+
+function fateText(fate: Fate): string {
+  switch (fate.fate) {
+    case "waiting":
+      return `waiting (${fate.position} in line)`;
+    case "joined":
+      return `joined a waiting message (${fate.position} in line)`;
+    case "running":
+      return "running";
+    default:
+      return fate.reason === undefined ? fate.fate : `${fate.fate} (${fate.reason})`;
+  }
+}
