@@ -179,7 +179,9 @@ function lost(where: string, cause: unknown): TertuliaError {
 
 /** The error as the gateway said it; what is not of our form comes from something else that listens there. */
 async function refusalIn(response: Response): Promise<TertuliaError> {
-  const text = await response.text();
+  const text = await response.text().catch((cause) => {
+    throw lost(response.url, cause);
+  });
   const error = errorIn(text);
   if (error !== undefined && isErrorCode(error.code))
     return new TertuliaError(error.code, error.message, { remedy: error.remedy });

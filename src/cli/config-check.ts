@@ -1,4 +1,4 @@
-import { type Config, configKeys, type ConfigFlags, loadConfig, type Origin, originOf } from "../config.ts";
+import { type Config, type ConfigFlags, configKeys, loadConfig, type Origin, originOf } from "../config.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output } from "./output.ts";
 import { table } from "./table.ts";
@@ -78,7 +78,8 @@ function valuesAt(node: unknown, pattern: readonly string[], before: readonly st
 }
 
 function found(value: unknown, path: readonly string[]): readonly Found[] {
-  if (Array.isArray(value)) return [{ path: path.join("."), value: value.length === 0 ? "none" : `${value.length}, not shown` }];
+  if (Array.isArray(value))
+    return [{ path: path.join("."), value: value.length === 0 ? "none" : `${value.length}, not shown` }];
   if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return [];
   return [{ path: path.join("."), value }];
 }

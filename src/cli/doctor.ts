@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type AgentConfig, type Config, type ConfigFlags, loadConfig, type RuntimeConfig } from "../config.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { createDemoRuntime } from "../runtime/demo/demo-runtime.ts";
@@ -44,7 +44,12 @@ function line({ check, state, text, remedy }: Finding): string[] {
 function nodeFinding(): Finding {
   const { node } = process.versions;
   if (Number(node.split(".")[0]) >= NODE_MAJOR) return { check: "node", state: "ok", text: `Node ${node}` };
-  return { check: "node", state: "unusable", text: `Node ${node} is too old.`, remedy: `Install Node ${NODE_MAJOR} or newer.` };
+  return {
+    check: "node",
+    state: "unusable",
+    text: `Node ${node} is too old.`,
+    remedy: `Install Node ${NODE_MAJOR} or newer.`,
+  };
 }
 
 async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
@@ -52,8 +57,9 @@ async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
   try {
     config = loadConfig({ flags });
   } catch (cause) {
-    const remedy = "`tertulia config check` shows them one by one; the other checks need the configuration.";
-    return [{ ...failed("configuration", cause), remedy }];
+    const finding = failed("configuration", cause);
+    const remedy = "`tertulia config check` shows it all; the other checks need the configuration.";
+    return [{ ...finding, text: finding.text.split("\n", 1)[0] ?? "", remedy }];
   }
   const file = config.files.config ?? "no file: everything at its default";
   return [{ check: "configuration", state: "ok", text: file }, ...(await stateFindings(config))];
@@ -61,15 +67,17 @@ async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
 
 async function stateFindings(config: Config): Promise<readonly Finding[]> {
   const [lock, holder] = lockFinding(config);
+  const schema = schemaFinding(config.files.state);
   return [
     folderFinding(config.home),
     ...fileFindings(config),
     diskFinding(config.home),
     lock,
     ...(holder === null ? [] : [await gatewayFinding(config)]),
-    ...storeFindings(config, holder),
+    schema,
+    // What cannot be read is said once.
+    ...(schema.state === "ok" ? [contentFinding(config.files.state, holder), await refusedFinding(config)] : []),
     ...(await Promise.all(Object.values(config.agents).map(agentFinding))),
-    await refusedFinding(config),
     ...openDoorFindings(config),
   ];
 }
@@ -95,8 +103,10 @@ function folderFinding(home: string): Finding {
   return rightsFinding(check, home, 0o700) ?? { check, state: "ok", text: `${home}, yours alone` };
 }
 
-function fileFindings({ files }: Config): readonly Finding[] {
-  const paths = [files.state, `${files.state}-wal`, files.lock, files.token].filter((path) => existsSync(path));
+function fileFindings({ home, files }: Config): readonly Finding[] {
+  const secrets = join(files.config === null ? home : dirname(files.config), ".env");
+  const all = [files.state, `${files.state}-wal`, `${files.state}-shm`, files.lock, files.token, secrets];
+  const paths = all.filter((path) => existsSync(path));
   const open = paths.flatMap((path) => rightsFinding("files", path, 0o600) ?? []);
   if (paths.length === 0 || open.length > 0) return open;
   return [{ check: "files", state: "ok", text: `${paths.map((path) => basename(path)).join(", ")}: yours alone` }];
@@ -107,8 +117,8 @@ function rightsFinding(check: string, path: string, wanted: number): Finding | n
   const mode = statSync(path).mode & 0o777;
   if ((mode & 0o077) === 0) return null;
   const octal = (rights: number) => rights.toString(8).padStart(4, "0");
-  const text = `${path} has the rights ${octal(mode)}: others on this machine can get in.`;
-  return { check, state: "warn", text, remedy: `chmod ${octal(wanted)} ${path}` };
+  const text = `${path} has the rights ${octal(mode)}: others on this machine can get at it.`;
+  return { check, state: "warn", text, remedy: `Run chmod ${octal(wanted)} ${path}` };
 }
 
 function diskFinding(home: string): Finding {
@@ -168,13 +178,9 @@ async function gatewayFinding(config: Config): Promise<Finding> {
   }
 }
 
-function storeFindings({ files }: Config, holder: LockHolder | null): readonly Finding[] {
-  if (!existsSync(files.state)) return [{ check: "schema", state: "ok", text: "no state yet" }];
-  return [schemaFinding(files.state), contentFinding(files.state, holder)];
-}
-
 function schemaFinding(path: string): Finding {
   const check = "schema";
+  if (!existsSync(path)) return { check, state: "ok", text: "no state yet" };
   try {
     openSqliteReader(path).close();
     return { check, state: "ok", text: `version ${schemaVersion(path)}, the one this Tertulia reads` };
@@ -196,6 +202,7 @@ function schemaVersion(path: string): number | undefined {
 
 function contentFinding(path: string, holder: LockHolder | null): Finding {
   const check = "content";
+  if (!existsSync(path)) return { check, state: "ok", text: "no state yet" };
   if (holder !== null) return { check, state: "ok", text: "not looked at while a gateway runs" };
   try {
     const answer = checkFile(path);
@@ -212,7 +219,9 @@ async function refusedFinding(config: Config): Promise<Finding> {
     const rows =
       (await readState<readonly RefusedRow[]>(config, {
         gateway: async (client) =>
-          (await client.get<{ refused: RefusedRow[] }>(`/api/refused?limit=${REFUSED_LIMIT}`)).refused,
+          (
+            await client.get<{ refused: RefusedRow[] }>(`/api/refused?limit=${REFUSED_LIMIT}`)
+          ).refused,
         file: (reader) => reader.refusedEvents({ limit: REFUSED_LIMIT }),
       })) ?? [];
     const [last] = rows;
@@ -238,7 +247,12 @@ async function agentFinding({ name, runtime: { kind } }: AgentConfig): Promise<F
     const { ok, version, detail } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
     const text = `runtime ${kind}${version === undefined ? "" : ` ${version}`}: ${detail}`;
     if (ok) return { check, state: "ok", text };
-    return { check, state: "fail", text, remedy: `Correct agents.${name}.runtime, or see to it that it can be reached.` };
+    return {
+      check,
+      state: "fail",
+      text,
+      remedy: `Correct agents.${name}.runtime, or see to it that it can be reached.`,
+    };
   } catch (cause) {
     return failed(check, cause);
   } finally {

@@ -4,7 +4,7 @@ import { bindingFault, bindingState } from "../conversation/binding.ts";
 import { type Place, placeOf } from "../conversation/place.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import { type KeyRule, parseOwnDoorChatId, sessionKeyFor } from "../conversation/session-key.ts";
-import { TertuliaError } from "../errors.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
 import type { AdmitRules, BindingRow, ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
@@ -27,9 +27,22 @@ interface ExplainFlags {
 /** K18: `tertulia explain --source file.json` says what would become of a message from there, and why. Nothing is written. */
 export async function explain(flags: ExplainFlags): Promise<void> {
   const config = loadConfig({ flags });
-  const source = sourceFromJson(readJson(flags.source));
+  const source = readSource(flags.source);
   const explanation = await explanationOf(config, source, flags);
   output(flags.json ? JSON.stringify(explanation) : described(config, source, explanation));
+}
+
+const EXAMPLE = '{"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}';
+
+function readSource(path: string): Source {
+  const json = readJson(path);
+  try {
+    return sourceFromJson(json);
+  } catch (cause) {
+    const { code, message } = asTertuliaError(cause);
+    if (code !== "source_invalid") throw cause;
+    throw new TertuliaError(code, message, { cause, remedy: `Correct it in ${path}. A source: ${EXAMPLE}` });
+  }
 }
 
 function readJson(path: string): unknown {
@@ -40,7 +53,7 @@ function readJson(path: string): unknown {
     const { code } = cause as NodeJS.ErrnoException;
     throw new TertuliaError("usage", `${path} cannot be read (${code}).`, {
       cause,
-      remedy: 'Give a file with a source, such as {"platform":"telegram","chat_id":"99","user_id":"42"}.',
+      remedy: `Give a file that holds a source, such as ${EXAMPLE}`,
     });
   }
   try {
@@ -48,7 +61,7 @@ function readJson(path: string): unknown {
   } catch (cause) {
     throw new TertuliaError("source_invalid", `${path} is not JSON (${(cause as Error).message}).`, {
       cause,
-      remedy: 'Write one JSON object, such as {"platform":"telegram","chat_id":"99","user_id":"42"}.',
+      remedy: `Write one JSON object, such as ${EXAMPLE}`,
     });
   }
 }
@@ -180,8 +193,16 @@ interface Setting {
   readonly origin: string;
 }
 
-function settingsOf(config: Config, rules: AdmitRules, from: Readonly<Record<string, string>>): Record<string, Setting> {
-  const by = (value: Setting["value"], path: string): Setting => ({ value, from: path, origin: originOf(config, path) });
+function settingsOf(
+  config: Config,
+  rules: AdmitRules,
+  from: Readonly<Record<string, string>>,
+): Record<string, Setting> {
+  const by = (value: Setting["value"], path: string): Setting => ({
+    value,
+    from: path,
+    origin: originOf(config, path),
+  });
   const { keys } = rules;
   return {
     reset: by(rules.reset, from.reset ?? ""),
@@ -193,7 +214,9 @@ function settingsOf(config: Config, rules: AdmitRules, from: Readonly<Record<str
     thread_sessions_per_user: by(keys.threadSessionsPerUser, "session.thread_sessions_per_user"),
     thread_scope: by(keys.threadScope, "session.thread_scope"),
     dm_scope: by(keys.dmScope, "session.dm_scope"),
-    ...(rules.defaultSession === undefined ? {} : { default_session: by(rules.defaultSession, from.defaultSession ?? "") }),
+    ...(rules.defaultSession === undefined
+      ? {}
+      : { default_session: by(rules.defaultSession, from.defaultSession ?? "") }),
   };
 }
 
@@ -212,7 +235,12 @@ function described(config: Config, source: Source, explanation: Explanation): st
       ["agent", agent],
       ["key", key],
       ["rule", `${rule}: ${why}`],
-      ["conversation", conversation === null ? "new: the first message opens it" : `known, last used ${when(conversation.at, config.timezone)}`],
+      [
+        "conversation",
+        conversation === null
+          ? "new: the first message opens it"
+          : `known, last used ${when(conversation.at, config.timezone)}`,
+      ],
       ["binding", describeSpeaksIn(config, explanation.speaksIn)],
       ["audience", "person" in audience ? `the person ${audience.person}` : `everybody in ${audience.place}`],
     ]),
@@ -230,7 +258,9 @@ function describeSpeaksIn(config: Config, speaks: SpeaksIn): string {
     case "default":
       return `none: speaks in the default session ${speaks.sessionId}, if that can be used`;
     case "own":
-      return speaks.sessionId === null ? "none: speaks in a session of its own" : `none: speaks in its own session ${speaks.sessionId}`;
+      return speaks.sessionId === null
+        ? "none: speaks in a session of its own"
+        : `none: speaks in its own session ${speaks.sessionId}`;
   }
 }
 

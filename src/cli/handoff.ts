@@ -53,7 +53,9 @@ function defaults(config: Config): string[] {
   return Object.values(config.agents).flatMap(({ name, defaultSession }) =>
     defaultSession === undefined
       ? []
-      : [`Where nothing is bound, ${name} speaks in session ${printable(defaultSession)} (agents.${name}.default_session).`],
+      : [
+          `Where nothing is bound, ${name} speaks in session ${printable(defaultSession)} (agents.${name}.default_session).`,
+        ],
   );
 }
 
@@ -68,7 +70,8 @@ export async function handoffSet(room: string, flags: HandoffFlags): Promise<voi
   const session = (flags.session ?? config.client.sessionId)?.trim();
   if (!session) {
     throw new TertuliaError("session_required", "It is not said in which session the room is to speak.", {
-      remedy: "Name the session with --session ID (TERTULIA_SESSION_ID is used when set); `tertulia sessions list` shows them.",
+      remedy:
+        "Name the session with --session ID (TERTULIA_SESSION_ID is used when set); `tertulia sessions list` shows them.",
     });
   }
   const client = await connect(config);

@@ -1,6 +1,6 @@
 import { Command, CommanderError } from "commander";
-import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import { output } from "./output.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { output, printable } from "./output.ts";
 
 /** Dispatches to one file per command, loaded when it is named. Sets the exit code; ends the process only by having nothing left to do. */
 export async function run(argv: readonly string[]): Promise<void> {
@@ -9,8 +9,8 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--home <dir>", "state folder (TERTULIA_HOME; default ~/.tertulia)")
     .option("--config <file>", "configuration file (default config.yaml in the state folder)")
     .exitOverride()
-    .showHelpAfterError("(tertulia help <command> says more)")
-    .configureOutput({ outputError: (text, write) => write(text) })
+    .configureOutput({ outputError: () => undefined })
+    .configureHelp({ subcommandTerm: (command) => command.name(), showGlobalOptions: true })
     .addHelpText(
       "after",
       "\nExit codes: 0 done; 1 refused or failed; 2 wrong call or configuration; 3 the state or the machine is not usable.\nDocumentation: docs/ in the package.",
@@ -24,20 +24,143 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--host <address>", "address to listen on (default 127.0.0.1)")
     .action(async (options) => (await import("./start.ts")).start({ ...global(), ...options }));
 
+  program
+    .command("chat")
+    .description("talk to an agent: at the running gateway, or at one of its own while it lasts")
+    .option("--agent <name>", "the agent (default: the configured one)")
+    .option("--as <name>", "another conversation at this terminal, by a name of yours (default main)")
+    .option("--new", "begin a new session first")
+    .option("-q, --query <text>", "ask this one thing, print the reply and nothing else, and end")
+    .option("--json", "print one JSON object a line, and read lines as messages")
+    .addHelpText(
+      "after",
+      [
+        "",
+        "Ctrl-C stops the turn that runs, Ctrl-D leaves; /help lists the commands that every door knows. Lines from a pipe are",
+        "sent one after the other, each when the one before is answered; replies go to standard output, all else to standard error.",
+        "",
+        "--json: {event: ready, agent, conversation, session, entries, gateway}, then for each line {event: sent, message, turn, session,",
+        "conversation, kind, reply?} and what happens meanwhile: the events of GET /api/events by their names (turn:text, turn:settled, …),",
+        "stream:open and stream:cut around an outage, error. With -q one object {text, session, turn, message, conversation, state}.",
+      ].join("\n"),
+    )
+    .action(async (options) => (await import("./chat.ts")).chat({ ...global(), ...options }));
+
+  program
+    .command("send")
+    .description("speak in a room as its agent, and let the room go on in a session")
+    .usage('[options] [room] "text"')
+    .argument("<text...>", "the room, then the text in quotes; the only configured room needs no name")
+    .option("--session <id>", "the session that speaks, and that answers there from now on (TERTULIA_SESSION_ID)")
+    .option("--no-session", "speak for no session: nothing is bound")
+    .option("--agent <name>", "refused if the room speaks with another agent")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", '\nExample: tertulia send kitchen "Dinner is ready." --session 20261130_140501_9f3c2ab01d77')
+    .action(async (words, options) => (await import("./send.ts")).send(words, { ...global(), ...options }));
+
+  const handoff = program.command("handoff").description("which room speaks in which session");
+  handoff
+    .command("show")
+    .description("list the rooms that speak in another session than their own")
+    .option("--json", "print the list as JSON")
+    .action(async (options) => (await import("./handoff.ts")).handoffShow({ ...global(), ...options }));
+  handoff
+    .command("set")
+    .description("let a room speak in a session")
+    .argument("<room>", "a room of the configuration, or a conversation key")
+    .option("--session <id>", "the session (TERTULIA_SESSION_ID)")
+    .option("--pin", "until it is cleared; without it for handoff.ttl")
+    .option("--agent <name>", "refused if the room speaks with another agent")
+    .option("--json", "print what was done as JSON")
+    .action(async (room, options) => (await import("./handoff.ts")).handoffSet(room, { ...global(), ...options }));
+  handoff
+    .command("clear")
+    .description("let a room speak in its own session again")
+    .argument("<room>", "a room of the configuration, or a conversation key")
+    .option("--agent <name>", "refused if the room speaks with another agent")
+    .option("--json", "print what was done as JSON")
+    .action(async (room, options) => (await import("./handoff.ts")).handoffClear(room, { ...global(), ...options }));
+
+  const sessions = program.command("sessions").description("read sessions back");
+  sessions
+    .command("list")
+    .description("list the sessions, the most recently used first")
+    .option("--limit <n>", "how many at most, 1 to 1000", "50")
+    .option("--json", "print the list as JSON")
+    .action(async (options) => (await import("./sessions.ts")).sessionsList({ ...global(), ...options }));
+  sessions
+    .command("show")
+    .description("print what was said in a session")
+    .argument("<id>", "the session's id, as `tertulia sessions list` prints it")
+    .option("--limit <n>", "how many of the last entries, 1 to 1000", "100")
+    .option("--json", "print the session as JSON")
+    .action(async (id, options) => (await import("./sessions.ts")).sessionsShow(id, { ...global(), ...options }));
+
+  program
+    .command("explain")
+    .description("say what becomes of a message from a source, and why")
+    .requiredOption("--source <file>", "a JSON file with the source")
+    .option("--agent <name>", "the agent it is for (default: the configured one)")
+    .option("--person <id>", "as if its author were this person")
+    .option("--json", "print the explanation as JSON")
+    .addHelpText("after", '\nA source: {"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}')
+    .action(async (options) => (await import("./explain.ts")).explain({ ...global(), ...options }));
+
+  program
+    .command("doctor")
+    .description("check the machine, the configuration and the state; change nothing")
+    .option("--json", "print the findings as JSON")
+    .addHelpText("after", "\nExit codes: 0 nothing failed; 1 a check failed; 3 the state or the machine is not usable.")
+    .action(async (options) => (await import("./doctor.ts")).doctor({ ...global(), ...options }));
+
+  const config = program.command("config").description("the configuration");
+  config
+    .command("check")
+    .description("say every problem, or what holds and where each value comes from")
+    .option("--json", "print the values as JSON")
+    .action(async (options) => (await import("./config-check.ts")).configCheck({ ...global(), ...options }));
+
+  program
+    .command("demo-agent")
+    .description("run the demo agent over stdio, for clients of the Agent Client Protocol")
+    .option("--state <dir>", "keep its sessions there; without it they end with the process")
+    .action(async (options) => (await import("./demo-agent.ts")).demoAgent(options));
+
   try {
     await program.parseAsync(argv, { from: "user" });
   } catch (cause) {
-    if (cause instanceof CommanderError) {
-      process.exitCode = cause.exitCode === 0 ? 0 : 2;
-      return;
-    }
-    report(asTertuliaError(cause), argv.includes("--json"));
+    const error =
+      cause instanceof CommanderError ? usageError(cause, commandIn(program, argv)) : asTertuliaError(cause);
+    if (error === null) process.exitCode = (cause as CommanderError).exitCode === 0 ? 0 : 2;
+    else report(error, argv.includes("--json"));
   }
+}
+
+/** Null where only help was printed: asked for, or in place of a missing subcommand. */
+function usageError({ code, message }: CommanderError, command: string): TertuliaError | null {
+  if (code.startsWith("commander.help")) return null;
+  const sentence = message.replace(/^error: /, "").replaceAll("\n", " ");
+  return new TertuliaError("usage", `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`, {
+    remedy: `\`${command} --help\` shows what it takes.`,
+  });
+}
+
+/** The command that was meant, as far as it is known: `tertulia handoff set`. */
+function commandIn(program: Command, argv: readonly string[]): string {
+  let command = program;
+  const names = [program.name()];
+  for (const word of argv) {
+    const sub = command.commands.find((known) => known.name() === word);
+    if (sub === undefined) continue;
+    command = sub;
+    names.push(word);
+  }
+  return names.join(" ");
 }
 
 function report(error: TertuliaError, isJson: boolean): void {
   if (isJson) output(JSON.stringify({ error }));
-  else process.stderr.write(`${error.code}: ${error.message}\n${error.remedy}\n`);
+  else process.stderr.write(`${printable(`${error.code}: ${error.message}\n${error.remedy}`)}\n`);
   if (error.code === "internal" && error.cause instanceof Error) process.stderr.write(`${error.cause.stack}\n`);
   process.exitCode = error.exitCode;
 }

@@ -71,6 +71,7 @@ function describeSent(config: Config, { messageId, key, binding }: Sent, session
       ? `${said} Nothing is bound.`
       : `${said} This is the session's own door: nothing needs to be bound.`;
   }
-  const until = binding.expiresAt === null ? "until it is cleared" : `until ${when(binding.expiresAt, config.timezone)}`;
+  const until =
+    binding.expiresAt === null ? "until it is cleared" : `until ${when(binding.expiresAt, config.timezone)}`;
   return `${said}\nThe room speaks in session ${binding.sessionId} ${until}.`;
 }

@@ -9,7 +9,7 @@ import { oneLine, table, when } from "./table.ts";
 interface SessionsFlags {
   readonly home?: string;
   readonly config?: string;
-  readonly limit: number;
+  readonly limit: string;
   readonly json?: boolean;
 }
 
@@ -17,14 +17,16 @@ interface SessionsFlags {
 type Listed = SessionRow & { readonly state: string };
 
 /** `tertulia sessions list`: the most recently used first. */
-export async function sessionsList({ limit, json, ...flags }: SessionsFlags): Promise<void> {
+export async function sessionsList({ limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
+  const limit = readLimit(wanted);
   const config = loadConfig({ flags });
   const sessions = await readState<readonly Listed[]>(config, {
     gateway: async (client) => (await client.get<{ sessions: Listed[] }>(`/api/sessions?limit=${limit}`)).sessions,
     file: async (reader) => (await reader.sessions({ limit })).map((row) => ({ ...row, state: "cold" })),
   });
   if (json) output(JSON.stringify({ sessions: sessions ?? [] }));
-  else if (sessions === null) output(`There is no state in ${printable(config.home)} yet. \`tertulia start\` makes it.`);
+  else if (sessions === null)
+    output(`There is no state in ${printable(config.home)} yet. \`tertulia start\` makes it.`);
   else if (sessions.length === 0) output("There are no sessions yet: nobody has said anything.");
   else output(listed(config, sessions, limit));
 }
@@ -55,7 +57,8 @@ interface Shown {
 }
 
 /** `tertulia sessions show ID`: the transcript with its marks. */
-export async function sessionsShow(id: string, { limit, json, ...flags }: SessionsFlags): Promise<void> {
+export async function sessionsShow(id: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
+  const limit = readLimit(wanted);
   const config = loadConfig({ flags });
   const path = `/api/sessions/${encodeURIComponent(id)}/messages?limit=${limit}`;
   const shown = await readState<Shown | null>(config, {
@@ -71,7 +74,10 @@ export async function sessionsShow(id: string, { limit, json, ...flags }: Sessio
 
 function transcript(config: Config, { session, messages }: Shown): string {
   const { timezone } = config;
-  const ended = session.endedAt === null ? [] : [["ended", `${when(session.endedAt, timezone)} (${session.endReason ?? "no reason"})`]];
+  const ended =
+    session.endedAt === null
+      ? []
+      : [["ended", `${when(session.endedAt, timezone)} (${session.endReason ?? "no reason"})`]];
   const head = table([
     ["session", session.id],
     ["door", `${doorOf(session.homeKey)} (${session.homeKey})`],
@@ -108,12 +114,10 @@ function marksOf({ mark, delivery }: EntryRow): string[] {
   ];
 }
 
-/** For commander: how many rows, as the gateway takes it. */
-export function readLimit(text: string): number {
+function readLimit(text: string): number {
   const limit = Number(text);
   if (/^\d+$/.test(text) && limit >= 1 && limit <= 1_000) return limit;
   throw new TertuliaError("usage", `--limit ${text} is not allowed; allowed: a whole number from 1 to 1000.`, {
     remedy: "Correct the number, or leave --limit out.",
   });
 }
-

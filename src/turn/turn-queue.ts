@@ -77,8 +77,10 @@ export class TurnQueue {
   async #work(sessionId: string, worker: Worker): Promise<void> {
     while (worker.begun !== null || (worker.isAgain && !this.#stopped)) {
       worker.isAgain = false;
-      const turn = worker.begun ?? (await this.#begin(sessionId));
+      // Taken before the wait: `admit` may begin the next one meanwhile, and that one is kept for the next round.
+      const { begun } = worker;
       worker.begun = null;
+      const turn = begun ?? (await this.#begin(sessionId));
       if (turn === null) continue;
       await this.#options.run(turn);
       worker.isAgain = true;

@@ -120,6 +120,10 @@ export class TurnRunner {
     const live = this.#live.get(turnId);
     const message = await this.#options.store.message(messageId);
     if (live === undefined || message === null || session.steer === undefined) return;
+    // One that joined its waiting turn would overtake what waits there before it (T4).
+    const fates = await this.#options.store.fates(messageId);
+    const own = fates.find(({ conversationId }) => conversationId === live.turn.conversationId);
+    if (own?.fate.fate !== "waiting") return;
     const taken = await session.steer({ turnId, facts: "", text: message.body, missed: [] });
     if (taken === "consumed") await this.#mark(live, { consumed: [messageId] });
   }

@@ -1,0 +1,581 @@
+/** The commands besides `start` and `chat`: called as `run(argv)` against a real gateway on a free port, and against the file alone. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { run } from "../../src/cli/run.ts";
+import { loadConfig } from "../../src/config.ts";
+import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { systemClock } from "../../src/util/clock.ts";
+import { silentLog } from "../../src/util/log.ts";
+import { temporaryFolder } from "../support/store.ts";
+
+const KITCHEN = "agent:main:web:dm:owner%2Fkitchen";
+const ROOMS = `rooms:\n  kitchen:\n    conversation: "${KITCHEN}"\n`;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let home: string;
+let gateway: RunningGateway | null = null;
+
+beforeEach(() => {
+  folder = temporaryFolder();
+  home = join(folder.path, "home");
+  mkdirSync(home, { mode: 0o700 });
+});
+
+afterEach(async () => {
+  await stop();
+  folder.remove();
+});
+
+async function start(): Promise<RunningGateway> {
+  gateway = await startGateway({ config: loadConfig({ flags: { home, port: 0 } }), log: silentLog });
+  return gateway;
+}
+
+async function stop(): Promise<void> {
+  await gateway?.stop();
+  gateway = null;
+}
+
+/** Alice of the terminal says something and waits for the answer; returns the session. */
+async function say(words: string): Promise<string> {
+  const said = await gateway!.gateway.say({
+    person: { id: "owner", role: "owner" },
+    agent: "main",
+    door: { platform: "console", name: "main" },
+    text: words,
+  });
+  if (said.kind !== "turn") throw new Error("a command was said");
+  await gateway!.gateway.answerOf(said.turnId);
+  return said.sessionId;
+}
+
+interface Result {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Each call as from a shell, in this home. */
+async function tertulia(...argv: string[]): Promise<Result> {
+  const written = { out: "", err: "" };
+  const capture = (stream: NodeJS.WriteStream, to: "out" | "err") =>
+    vi.spyOn(stream, "write").mockImplementation((chunk) => {
+      written[to] += String(chunk);
+      return true;
+    });
+  const spies = [capture(process.stdout, "out"), capture(process.stderr, "err")];
+  const before = process.exitCode;
+  process.exitCode = undefined;
+  try {
+    await run(["--home", home, ...argv]);
+    return { code: Number(process.exitCode ?? 0), ...written };
+  } finally {
+    process.exitCode = before;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+async function json(...argv: string[]) {
+  const { code, out } = await tertulia(...argv, "--json");
+  expect(code).toBe(0);
+  return JSON.parse(out);
+}
+
+function file(name: string, content: string | object): string {
+  const path = join(home, name);
+  writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
+  return path;
+}
+
+describe("send", () => {
+  test("H1 the words are said once in the room, and the room goes on in the session", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const session = await say("hello");
+    const sent = await tertulia("send", "kitchen", "Dinner is ready.", "--session", session);
+    expect(sent).toMatchObject({ code: 0, err: "" });
+    expect(sent.out).toContain("Said in kitchen");
+    expect(sent.out).toContain(`The room speaks in session ${session} until `);
+    const shown = await tertulia("sessions", "show", session);
+    expect(shown.out).toMatch(/#3 main .* web {2}\[sent\]\n {2}Dinner is ready\./);
+  });
+
+  test("H5 without a session it is refused with a hint, and nothing is said", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const refused = await tertulia("send", "kitchen", "Dinner is ready.");
+    expect(refused).toMatchObject({ code: 2, out: "" });
+    expect(refused.err).toMatch(/^session_required: .*\n.*--session ID.*TERTULIA_SESSION_ID.*--no-session/);
+    expect((await tertulia("send", "kitchen", "x", "--session", " ")).err).toMatch(/^session_required/);
+    expect(await gateway!.gateway.reader.conversation(KITCHEN)).toBeNull();
+  });
+
+  test("H5 with --no-session nothing is bound", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    expect((await tertulia("send", "kitchen", "Dinner.", "--no-session")).out).toContain("Nothing is bound.");
+    expect((await json("handoff", "show")).bindings).toEqual([]);
+  });
+
+  test("H5 TERTULIA_SESSION_ID is the session where none is named", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const session = await say("hello");
+    file(".env", `TERTULIA_SESSION_ID=${session}\n`);
+    expect((await json("send", "kitchen", "Dinner.")).binding).toMatchObject({ kind: "live", sessionId: session });
+    expect((await json("send", "kitchen", "Dinner.", "--no-session")).binding).toBeNull();
+  });
+
+  test("H1 the room may be left out while only one is configured", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    expect((await json("send", "Dinner.", "--no-session")).key).toBe(KITCHEN);
+    file("config.yaml", `${ROOMS}  hall:\n    conversation: "agent:main:web:dm:owner%2Fhall"\n`);
+    const refused = await tertulia("send", "Dinner.", "--no-session");
+    expect(refused).toMatchObject({ code: 2, out: "" });
+    expect(refused.err).toContain("usage: The room is missing: the configuration names kitchen, hall.");
+  });
+
+  test("H4 another agent than the room's is refused", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const refused = await tertulia("send", "kitchen", "x", "--no-session", "--agent", "nova");
+    expect(refused.code).toBe(1);
+    expect(refused.err).toMatch(/^agent_mismatch: /);
+  });
+});
+
+describe("handoff", () => {
+  test("H4 a room is pinned to a session, listed and cleared", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const session = await say("hello");
+    expect((await tertulia("handoff", "show")).out).toContain("No room is bound");
+    const set = await tertulia("handoff", "set", "kitchen", "--session", session, "--pin");
+    expect(set.out).toBe(`kitchen speaks in session ${session}, until cleared.\n`);
+    expect((await tertulia("handoff", "show")).out).toMatch(new RegExp(`kitchen +pinned +${session} +until cleared`));
+    expect((await tertulia("handoff", "clear", "kitchen")).out).toContain("speaks in its own session again");
+    expect(await tertulia("handoff", "clear", "kitchen")).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("was not bound"),
+    });
+  });
+
+  test("H2 without --pin it holds for handoff.ttl", async () => {
+    file("config.yaml", `${ROOMS}handoff: { ttl: 5m }\n`);
+    await start();
+    const session = await say("hello");
+    const { binding } = await json("handoff", "set", "kitchen", "--session", session);
+    expect(binding.expiresAt - binding.sentAt).toBe(300_000);
+    expect((await tertulia("handoff", "show")).out).toMatch(/until .* \(5 min\)/);
+  });
+
+  test("H7 H10 a session that is not there is refused", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    const refused = await tertulia("handoff", "set", "kitchen", "--session", "nope");
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^session_unknown: .*nope.*\n.*sessions list/),
+    });
+  });
+});
+
+describe("sessions", () => {
+  test("E4 with a gateway the list and the transcript come through it, without one from the file", async () => {
+    await start();
+    const session = await say("hello");
+    const up = await tertulia("sessions", "list");
+    expect(up.out).toMatch(new RegExp(`${session} +terminal main +main +2 +\\S+ \\S+ +warm`));
+    const shownUp = await tertulia("sessions", "show", session);
+    await stop();
+    const down = await tertulia("sessions", "list");
+    expect(down.out).toBe(up.out.replace("warm", "cold"));
+    expect(await tertulia("sessions", "show", session)).toEqual(shownUp);
+    expect(shownUp.out).toMatch(/#1 owner {2}\S+ \S+ {2}terminal\n {2}hello\n\n#2 main /);
+  });
+
+  test("T9 marks stand beside what they mark", async () => {
+    await start();
+    const session = await say("fail");
+    const { messages } = await json("sessions", "show", session);
+    const { mark } = messages.at(-1);
+    expect(mark).toBe("failed");
+    expect((await tertulia("sessions", "show", session)).out).toContain("[failed]");
+  });
+
+  test("E4 --limit shows the last entries and says how to see them all", async () => {
+    await start();
+    const session = await say("one");
+    await say("two");
+    const shown = await tertulia("sessions", "show", session, "--limit", "2");
+    expect(shown.out).toContain("4, the last 2 shown (--limit 4 shows all)");
+    expect(shown.out).not.toContain("#2 ");
+    expect((await json("sessions", "list", "--limit", "1")).sessions).toHaveLength(1);
+  });
+
+  test("E4 words of others cannot forge a line or move the cursor", async () => {
+    await start();
+    const session = await say("hi\n#9 main\n\u001b[2Jgone");
+    const { out } = await tertulia("sessions", "show", session);
+    expect(out).not.toContain("\u001b");
+    expect(out).toContain("\n  #9 main\n");
+  });
+
+  test("E3 a session that is not there, in the file, in the gateway and before there is either", async () => {
+    const refused = { code: 1, out: "", err: expect.stringMatching(/^session_unknown: There is no session nope\.\n/) };
+    expect(await tertulia("sessions", "show", "nope")).toMatchObject(refused);
+    await start();
+    expect(await tertulia("sessions", "show", "nope")).toMatchObject(refused);
+    await stop();
+    expect(await tertulia("sessions", "show", "nope")).toMatchObject(refused);
+    expect((await tertulia("sessions", "list")).out).toContain("nobody has said anything");
+  });
+});
+
+describe("explain", () => {
+  const GROUP = {
+    platform: "telegram",
+    chat_id: "-100",
+    chat_type: "group",
+    user_id: "42",
+    chat_name: "Fa\u001b[31mmily",
+  };
+
+  test("K18 key, rule, reset policy, binding, audience, and where each setting comes from", async () => {
+    file(
+      "config.yaml",
+      "reset:\n  platforms:\n    telegram: { mode: daily, at_hour: 4, timezone: Asia/Shanghai }\nturn: { debounce_ms: 100 }\n",
+    );
+    const explained = await json("explain", "--source", file("source.json", GROUP));
+    expect(explained).toMatchObject({
+      agent: "main",
+      key: "agent:main:telegram:group:-100:user:42",
+      rule: "K6",
+      conversation: null,
+      speaksIn: { by: "own", sessionId: null },
+      audience: { place: "telegram group -100" },
+      settings: {
+        reset: { value: { mode: "daily" }, from: "reset.platforms.telegram", origin: "file" },
+        debounce_ms: { value: 100, from: "turn.debounce_ms", origin: "file" },
+        busy_mode: { value: "collect", from: "turn.busy_mode", origin: "default" },
+      },
+    });
+    const { out } = await tertulia("explain", "--source", join(home, "source.json"));
+    expect(out).toMatch(/rule +K6: in a group or channel everybody has a conversation of their own\n/);
+    expect(out).toMatch(/reset +reset\.platforms\.telegram \(file\) +daily: ends daily at 4:00 Asia\/Shanghai\n/);
+    expect(out).not.toContain("\u001b");
+  });
+
+  test("K18 K12 --person explains what a linked person would get", async () => {
+    file("config.yaml", "session: { dm_scope: person }\n");
+    const source = file("source.json", { platform: "telegram", chat_id: "99", user_id: "42" });
+    expect(await json("explain", "--source", source, "--person", "alice")).toMatchObject({
+      key: "agent:main:person:alice",
+      rule: "K12",
+      audience: { person: "alice" },
+    });
+    expect((await json("explain", "--source", source)).rule).toBe("K1");
+  });
+
+  test("K18 E4 binding and conversation come from the gateway, and from the file without one", async () => {
+    file("config.yaml", ROOMS);
+    const source = file("source.json", { platform: "web", chat_id: "owner/kitchen" });
+    await start();
+    const session = await say("hello");
+    await tertulia("send", "kitchen", "Dinner.", "--session", session);
+    const up = await json("explain", "--source", source);
+    expect(up).toMatchObject({
+      key: KITCHEN,
+      rule: "K19",
+      audience: { person: "owner" },
+      speaksIn: { by: "live", sessionId: session },
+    });
+    await stop();
+    expect(await json("explain", "--source", source)).toEqual(up);
+  });
+
+  test("K18 H4 the configured session is the lowest layer", async () => {
+    file("config.yaml", "agents: { main: { runtime: { kind: demo }, default_session: s-1 } }\n");
+    const explained = await json("explain", "--source", file("source.json", GROUP));
+    expect(explained.speaksIn).toEqual({ by: "default", sessionId: "s-1" });
+    expect(explained.settings.default_session.from).toBe("agents.main.default_session");
+  });
+
+  test.each([
+    ["nowhere.json", null, 2, "usage", /cannot be read \(ENOENT\)/],
+    ["source.json", "{", 1, "source_invalid", /is not JSON/],
+    ["source.json", [], 1, "source_invalid", /must be a JSON object/],
+    ["source.json", { platform: "irc" }, 1, "source_invalid", /platform "irc" is none of/],
+    ["source.json", { platform: "telegram" }, 1, "source_invalid", /chat_id is missing/],
+  ])("K18 E3 what is no source is refused by its field: %s %j", async (name, content, code, error, sentence) => {
+    if (content !== null) file(name, content);
+    const refused = await tertulia("explain", "--source", join(home, name));
+    expect(refused).toMatchObject({ code, out: "", err: expect.stringMatching(sentence) });
+    expect(refused.err).toMatch(new RegExp(`^${error}: .*\\n.*"platform":"telegram"`));
+  });
+
+  test("K18 an agent that is not there is refused", async () => {
+    const refused = await tertulia("explain", "--source", file("source.json", GROUP), "--agent", "nova");
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/^agent_unknown: /) });
+  });
+});
+
+describe("config check", () => {
+  test("E2 every problem is said, with its place", async () => {
+    file("config.yaml", "turn:\n  busy_mode: colect\nfoo: 1\n");
+    const { code, err, out } = await tertulia("config", "check");
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).toMatch(/^config_invalid: The configuration has 2 problems\.\n/);
+    expect(err).toMatch(/config\.yaml:2: turn\.busy_mode: "colect" is not allowed/);
+    expect(err).toMatch(/config\.yaml:3: foo: unknown key/);
+    expect(err).toMatch(/docs\/configuration\.md/);
+  });
+
+  test("E1 E2 what holds, and where each value comes from", async () => {
+    file(
+      "config.yaml",
+      `${ROOMS}turn: { turn_timeout: 90m }\nagents: { main: { runtime: { kind: demo }, display_name: Ana } }\n`,
+    );
+    const { values } = await json("config", "check");
+    expect(values).toMatchObject({
+      "turn.turn_timeout": { value: "90m", from: "file" },
+      "turn.turn_idle_timeout": { value: "10m", from: "default" },
+      "agents.main.display_name": { value: "Ana", from: "file" },
+      "rooms.kitchen.conversation": { value: KITCHEN, from: "file" },
+      "http.port": { value: 8378, from: "default" },
+    });
+    const { out } = await tertulia("config", "check");
+    expect(out).toMatch(/turn\.turn_timeout +file +90m\n/);
+  });
+
+  test("E2 no secret is shown", async () => {
+    const secret = "a-secret-of-sixteen-and-more";
+    file(".env", `TERTULIA_TOKEN=${secret}\nALICE=${secret}\n`);
+    file("config.yaml", 'people:\n  alice: { tokens: ["$' + '{ALICE}"] }\n');
+    const shown = [await tertulia("config", "check"), await tertulia("config", "check", "--json")];
+    expect(shown.map(({ code }) => code)).toEqual([0, 0]);
+    expect(JSON.stringify(shown)).not.toContain(secret);
+    expect(shown[0]?.out).toMatch(/people\.alice\.tokens +file +1, not shown/);
+  });
+});
+
+describe("E4 the file alone", () => {
+  test.each([
+    ["send", "kitchen", "x", "--no-session"],
+    ["handoff", "set", "kitchen", "--session", "s-1"],
+    ["handoff", "clear", "kitchen"],
+  ])("E4 writing without a gateway is refused with the remedy: %s %s", async (...argv) => {
+    file("config.yaml", ROOMS);
+    const refused = await tertulia(...argv);
+    expect(refused).toMatchObject({
+      code: 3,
+      out: "",
+      err: expect.stringMatching(/^gateway_down: .*\n.*tertulia start/),
+    });
+    expect(JSON.parse((await tertulia(...argv, "--json")).out).error.code).toBe("gateway_down");
+  });
+
+  test.each([
+    [99, "store_newer"],
+    [0, "store_older"],
+  ])("E4 a file of schema %i is refused and left as it is", async (version, code) => {
+    await start();
+    await stop();
+    const path = join(home, "state.db");
+    inFile(path, (db) => db.exec(`PRAGMA user_version = ${version}`));
+    const source = file("source.json", { platform: "console", chat_id: "owner/main" });
+    for (const argv of [
+      ["sessions", "list"],
+      ["sessions", "show", "x"],
+      ["handoff", "show"],
+      ["explain", "--source", source],
+    ]) {
+      const refused = await tertulia(...argv);
+      expect(refused).toMatchObject({ code: 3, out: "", err: expect.stringMatching(`^${code}: `) });
+    }
+    expect(inFile(path, (db) => db.prepare("PRAGMA user_version").get())).toEqual({ user_version: version });
+  });
+
+  test("E4 reading makes no state where there is none", async () => {
+    expect((await tertulia("sessions", "list")).out).toContain("There is no state");
+    expect((await tertulia("handoff", "show")).out).toContain("No room is bound");
+    expect((await tertulia("doctor")).out).toMatch(/ok +schema +no state yet/);
+  });
+
+  function inFile<T>(path: string, look: (db: DatabaseSync) => T): T {
+    const db = new DatabaseSync(path);
+    try {
+      return look(db);
+    } finally {
+      db.close();
+    }
+  }
+});
+
+describe("doctor", () => {
+  interface Finding {
+    readonly check: string;
+    readonly state: string;
+    readonly text: string;
+    readonly remedy?: string;
+  }
+
+  async function findings(): Promise<{ code: number; of: (check: string) => Finding | undefined }> {
+    const { code, out } = await tertulia("doctor", "--json");
+    const all = (JSON.parse(out) as { findings: Finding[] }).findings;
+    return { code, of: (check) => all.find((finding) => finding.check === check) };
+  }
+
+  test("E4 a sound home is ok, with a gateway and without one", async () => {
+    await start();
+    await say("hello");
+    const up = await findings();
+    expect(up.code).toBe(0);
+    expect(up.of("lock")?.text).toContain(`held by process ${process.pid}, which listens at ${gateway!.url}`);
+    expect(up.of("gateway")).toMatchObject({ state: "ok", text: expect.stringContaining("1 warm agent") });
+    expect(up.of("agent main")).toMatchObject({ state: "ok", text: expect.stringContaining("runtime demo") });
+    await stop();
+    const { code, out } = await tertulia("doctor");
+    expect(code).toBe(0);
+    expect(
+      out
+        .trimEnd()
+        .split("\n")
+        .every((line) => line.startsWith("ok ")),
+    ).toBe(true);
+    expect(out).toMatch(/lock +free: no gateway runs/);
+    expect(out).toMatch(/schema +version 1/);
+    expect(out).toMatch(/content +SQLite finds no damage/);
+  });
+
+  test("E4 rights that let others in are a warning with the command that mends them", async () => {
+    await start();
+    await stop();
+    chmodSync(home, 0o755);
+    chmodSync(join(home, "token"), 0o644);
+    const { code, of } = await findings();
+    expect(code).toBe(0);
+    expect(of("state folder")).toMatchObject({ state: "warn", remedy: `Run chmod 0700 ${home}` });
+    expect(of("files")).toMatchObject({ state: "warn", remedy: `Run chmod 0600 ${join(home, "token")}` });
+  });
+
+  test("E4 a damaged file makes the state unusable", async () => {
+    file("state.db", "this is no database".repeat(500));
+    const { code, of } = await findings();
+    expect(code).toBe(3);
+    expect(of("schema")).toMatchObject({ state: "unusable", text: expect.stringContaining("damaged") });
+  });
+
+  test("E2 a wrong configuration is a failed check", async () => {
+    file("config.yaml", "foo: 1\n");
+    const { code, of } = await findings();
+    expect(code).toBe(1);
+    expect(of("configuration")).toMatchObject({ state: "fail", remedy: expect.stringContaining("config check") });
+    expect((await tertulia("doctor")).out).toMatch(/fail +configuration +.*foo: unknown key/);
+  });
+
+  test("A1 a door open to other machines is said", async () => {
+    file("config.yaml", "http: { host: 0.0.0.0 }\n");
+    expect((await findings()).of("access")).toMatchObject({ state: "warn", text: expect.stringContaining("0.0.0.0") });
+  });
+
+  test("T2 refused events are said, through the gateway and from the file", async () => {
+    const store = openSqliteStore({ path: join(home, "state.db"), clock: systemClock });
+    const event = {
+      kind: "refused",
+      eventId: "e-1",
+      freshId: "s-1",
+      code: "source_invalid",
+      sentence: "No chat\u001b[2J.",
+    } as const;
+    const batch = { account: "bot", platform: "telegram", agent: "main", now: 0, events: [event] } as const;
+    await store.admit(batch, await store.claim("test"));
+    await store.close();
+    const inFile = await tertulia("doctor");
+    expect(inFile.out).toMatch(
+      /warn +refused +1 event could not be admitted; the last from bot at 1970-\S+ \S+: No chat\\x1b/,
+    );
+    const { url } = await start();
+    expect((await findings()).of("refused")).toMatchObject({ state: "warn" });
+    const { refused } = (await (await fetch(`${url}/api/refused?limit=1`)).json()) as { refused: object[] };
+    expect(refused).toMatchObject([{ account: "bot", code: "source_invalid" }]);
+  });
+
+  test("T2 A6 refused events are for the owner only", async () => {
+    file("config.yaml", "people: { alice: { tokens: [alice-has-a-long-token] } }\n");
+    const { url } = await start();
+    const response = await fetch(`${url}/api/refused`, { headers: { authorization: "Bearer alice-has-a-long-token" } });
+    expect(response.status).toBe(403);
+  });
+});
+
+describe("E3 nonsense", () => {
+  test.each([
+    [["nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia --help`/],
+    [["sned"], /Did you mean send\?/],
+    [["handoff", "nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia handoff --help`/],
+    [["handoff", "set"], /^usage: Missing required argument 'room'\.\n`tertulia handoff set --help`/],
+    [["send"], /^usage: Missing required argument 'text'\.\n/],
+    [["send", "a", "b", "c"], /^usage: There are 3 words/],
+    [["send", "hi", "--no-session"], /^usage: The room is missing: the configuration names none/],
+    [["sessions", "show"], /^usage: Missing required argument 'id'\.\n/],
+    [
+      ["sessions", "list", "--limit", "many"],
+      /^usage: --limit many is not allowed; allowed: a whole number from 1 to 1000\.\n/,
+    ],
+    [["explain"], /^usage: Required option '--source <file>' not specified\.\n/],
+    [["doctor", "--bogus"], /^usage: Unknown option '--bogus'\.\n/],
+    [["doctor", "now"], /^usage: Too many arguments for 'doctor'/],
+  ])("E3 a wrong call has a code, a sentence and a remedy, and never a stack: %j", async (argv, message) => {
+    const { code, out, err } = await tertulia(...argv);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).toMatch(message);
+    expect(err.trimEnd().split("\n")).toHaveLength(2);
+    expect(err).not.toMatch(/^\s+at /m);
+  });
+
+  test("E3 with --json the error is JSON on standard output", async () => {
+    const { code, out, err } = await tertulia("sessions", "show", "--json");
+    expect({ code, err }).toEqual({ code: 2, err: "" });
+    expect(JSON.parse(out).error).toMatchObject({
+      code: "usage",
+      message: expect.any(String),
+      remedy: expect.any(String),
+    });
+  });
+
+  test("E3 every command has its help", async () => {
+    const commands = ["send", "explain", "doctor", "demo-agent", "sessions list", "sessions show", "config check"];
+    for (const command of [...commands, "handoff show", "handoff set", "handoff clear"]) {
+      const { code, out, err } = await tertulia(...command.split(" "), "--help");
+      expect({ code, err }).toEqual({ code: 0, err: "" });
+      expect(out).toContain(`Usage: tertulia ${command} `);
+    }
+    const { code, out } = await tertulia("help");
+    expect(code).toBe(0);
+    expect(out).toContain("Exit codes");
+  });
+});
+
+test("E1 demo-agent speaks the Agent Client Protocol over stdio and ends with its input", async () => {
+  const child = spawn(process.execPath, ["src/cli/main.ts", "demo-agent"], { stdio: ["pipe", "pipe", "inherit"] });
+  const request = {
+    jsonrpc: "2.0",
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: 1, clientCapabilities: {} },
+  };
+  const answered = text(child.stdout);
+  child.stdout.once("data", () => child.stdin.end());
+  child.stdin.write(`${JSON.stringify(request)}\n`);
+  const [code] = await once(child, "exit");
+  expect(code).toBe(0);
+  expect(JSON.parse(await answered)).toMatchObject({ id: 1, result: { agentInfo: { name: "tertulia-demo" } } });
+});
