@@ -69,7 +69,7 @@ export interface Config {
   /** By session key. */
   readonly chats: Readonly<Record<string, { readonly busyMode?: BusyMode }>>;
   /** `idleMinutes` goes up to a year, which is more than one timer can hold (2^31-1 ms). */
-  readonly pool: { readonly idleMinutes: number; readonly maxWarm: number; readonly maxMemoryMb?: number };
+  readonly pool: { readonly idleMinutes: number; readonly maxWarm: number };
   readonly handoff: { readonly ttlMs: number };
   readonly delivery: { readonly ttlMs: number };
   /** By key path as written in the file, without the defaults; `originOf` reads it. */
@@ -386,7 +386,6 @@ const SCHEMA = section({
   pool: section({
     idle_minutes: whole(1, 525_600).default(60),
     max_warm: whole(1, 10_000).default(32),
-    max_memory_mb: whole(16, 1_048_576).optional(),
   }).prefault({}),
   handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
   delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
@@ -498,7 +497,6 @@ function build(settings: Settings) {
     pool: {
       idleMinutes: pool.idle_minutes,
       maxWarm: pool.max_warm,
-      ...present({ maxMemoryMb: pool.max_memory_mb }),
     },
     handoff,
     delivery: { ttlMs: settings.delivery.ttl },

@@ -32,7 +32,7 @@ export interface GatewayEvents {
     readonly silent: boolean;
     readonly messageIds: readonly number[];
   } & EventPlace;
-  /** A delivery row was written at a pull door, or reached its last state at a push door. */
+  /** After the commit that wrote a delivery row; at a pull door it is delivered with it (O6). */
   "delivery:written": {
     readonly delivery: DeliveryRow;
     readonly text: string;

@@ -1,6 +1,6 @@
 import { type Config, rulesFor } from "../config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
-import { buildSessionKey, ownDoorChatId, parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { ownDoorChatId, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
 import { cleanText, type Source } from "../message/source.ts";
@@ -247,8 +247,9 @@ function placeAt(
   name: string,
 ): Place {
   const { source, target } = ownDoor(platform, person, name);
-  const key = buildSessionKey({ form: "chat", agent, platform, chatType: "dm", chatId: target.chatId });
-  return { source, target, key, agent, rules: rulesFor(config, { agent, source, key, personId: person.id }).rules };
+  const { rules } = rulesFor(config, { agent, source, personId: person.id });
+  const { key } = sessionKeyFor({ agent, source, rules: rules.keys, personId: person.id });
+  return { source, target, key, agent, rules };
 }
 
 /** The owner speaks in a conversation of another door: in its place, as himself. */

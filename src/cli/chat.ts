@@ -202,6 +202,8 @@ async function readLines(talk: Talk): Promise<void> {
   const interrupt = (): void => leaving.abort();
   process.once("SIGINT", interrupt);
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
+  // From here on no line gets lost, however long it takes until the first one is wanted.
+  const incoming = lines[Symbol.asyncIterator]();
   leaving.signal.addEventListener("abort", () => lines.close(), { once: true });
   try {
     await Promise.race([hearing, all()]);
@@ -213,7 +215,7 @@ async function readLines(talk: Talk): Promise<void> {
   async function all(): Promise<void> {
     if (flags.json) await tellReady(talk, attachment);
     if (flags.new) await line("/new");
-    for await (const text of lines) if (text.trim() !== "") await line(text);
+    for await (const text of incoming) if (text.trim() !== "") await line(text);
     while ((await attachment.settled()) === "asked") await attachment.answer(transcript.question!, null);
     leaving.abort();
   }

@@ -162,9 +162,8 @@ type SpeaksIn =
 function speaksIn(found: Found | null, rules: AdmitRules): SpeaksIn {
   const now = Date.now();
   for (const { binding, session } of found?.bindings ?? []) {
-    const ttlMs = binding.expiresAt === null ? null : binding.expiresAt - binding.sentAt;
-    const isValid = bindingState({ sentAt: binding.sentAt, ttlMs }, now) === "valid";
-    const holds = isValid && bindingFault(binding, found!.conversation, session) === null;
+    const holds =
+      bindingState(binding, now) === "valid" && bindingFault(binding, found!.conversation, session) === null;
     if (holds) return { by: binding.kind, sessionId: binding.sessionId, expiresAt: binding.expiresAt };
   }
   if (rules.defaultSession !== undefined) return { by: "default", sessionId: rules.defaultSession };

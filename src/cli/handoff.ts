@@ -44,7 +44,7 @@ function listed(config: Config, bindings: readonly BindingRow[]): string[] {
 function stands(config: Config, { sentAt, expiresAt }: BindingRow): string {
   if (expiresAt === null) return "until cleared";
   const now = Date.now();
-  if (bindingState({ sentAt, ttlMs: expiresAt - sentAt }, now) !== "valid") return "expired";
+  if (bindingState({ sentAt, expiresAt }, now) !== "valid") return "expired";
   return `until ${when(expiresAt, config.timezone)} (${describeSpan(expiresAt - now)})`;
 }
 

@@ -1,7 +1,10 @@
-/** Text for a person's terminal: what others wrote cannot move the cursor, set colours or ring (escape sequences are never executed). */
+/**
+ * Text for a person's terminal: what others wrote cannot move the cursor, set colours, ring, or turn a line around (escape
+ * sequences and bidirectional controls are shown, never executed).
+ */
 export function printable(text: string): string {
   return text.replace(
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g,
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`,
   );
 }

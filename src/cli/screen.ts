@@ -149,8 +149,8 @@ export class Screen {
     cursorTo(this.#output, 0);
     clearScreenDown(this.#output);
     draw();
-    // Readline goes up as many rows as its cursor was down before it draws.
-    this.#output.write("\n".repeat(rows));
+    // COMPAT: readline goes up by what it remembers of its rows, which is wrong after a paste that wrapped (Node 24), and is 0 here.
+    Object.assign(this.#lines, { prevRows: 0 });
     this.#lines.prompt(true);
   }
 

@@ -5,12 +5,11 @@ const CLOCK_TOLERANCE_MS = 60_000;
 
 export type BindingState = "valid" | "expired" | "from_the_future";
 
-/** H2: valid while −60 s ≤ now − sentAt < ttl. A pinned binding has no ttl (H4). */
-export function bindingState(binding: { sentAt: number; ttlMs: number | null }, now: number): BindingState {
-  if (binding.ttlMs === null) return "valid";
-  const age = now - binding.sentAt;
-  if (age < -CLOCK_TOLERANCE_MS) return "from_the_future";
-  return age < binding.ttlMs ? "valid" : "expired";
+/** H2: valid while −60 s ≤ now − sentAt < ttl. A pinned binding does not expire (H4). */
+export function bindingState(binding: { sentAt: number; expiresAt: number | null }, now: number): BindingState {
+  if (binding.expiresAt === null) return "valid";
+  if (now - binding.sentAt < -CLOCK_TOLERANCE_MS) return "from_the_future";
+  return now < binding.expiresAt ? "valid" : "expired";
 }
 
 /** Why a bound session cannot be spoken in any more, or null (H7, H9, H10). */

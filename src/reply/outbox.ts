@@ -119,7 +119,7 @@ export class Outbox {
   }
 
   async #send(row: DeliveryRow, sender: MessageSender | undefined): Promise<DeliveryReport["result"]> {
-    const { clock, ttlMs, chance } = this.#options;
+    const { clock, ttlMs } = this.#options;
     const now = clock.now();
     const isTooOld = now - row.createdAt >= ttlMs;
     if (isTooOld) return { kind: "failed", reason: "too old to deliver" };
@@ -138,23 +138,26 @@ export class Outbox {
       case "offline":
         return { kind: "retry", dueAt: clock.now() + OFFLINE_MS, reason: sent.reason, counts: false };
       case "unknown":
-        if (sender.recognisesRepeats)
-          return { kind: "retry", dueAt: clock.now() + RETRY_MS[0]!, reason: sent.reason, counts: true };
-        return { kind: "unknown", reason: sent.reason };
+        // The platform recognises a repeat: it can be asked as often as after a plain failure.
+        return sender.recognisesRepeats ? this.#again(row, sent.reason, 0) : { kind: "unknown", reason: sent.reason };
       case "failed":
         return { kind: "failed", reason: sent.reason };
-      case "retry": {
-        const wait = RETRY_MS[row.attempt - 1];
-        if (wait === undefined) return { kind: "failed", reason: sent.reason };
-        const jittered = wait * (1 + chance() / 5);
-        return {
-          kind: "retry",
-          dueAt: clock.now() + Math.round(Math.max(jittered, sent.retryAfterMs ?? 0)),
-          reason: sent.reason,
-          counts: true,
-        };
-      }
+      case "retry":
+        return this.#again(row, sent.reason, sent.retryAfterMs ?? 0);
     }
+  }
+
+  /** After 5, 25 and 120 s with jitter, not before the platform allows it; then it has failed. */
+  #again(row: DeliveryRow, reason: string, retryAfterMs: number): DeliveryReport["result"] {
+    const { clock, chance } = this.#options;
+    const wait = RETRY_MS[row.attempt - 1];
+    if (wait === undefined) return { kind: "failed", reason };
+    return {
+      kind: "retry",
+      dueAt: clock.now() + Math.round(Math.max(wait * (1 + chance() / 5), retryAfterMs)),
+      reason,
+      counts: true,
+    };
   }
 
   async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {

@@ -378,15 +378,6 @@ export type KeepChange =
   | { readonly kind: "person"; readonly person: { readonly id: string; readonly name?: string; readonly role: Role } }
   /** Drops what is past its time: seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
   | { readonly kind: "prune"; readonly now: number }
-  | {
-      readonly kind: "runtime";
-      readonly sessionId: string;
-      readonly runtime: string;
-      readonly ref: string | null;
-      readonly status: RuntimeStatus;
-      readonly restarts: number;
-      readonly now: number;
-    }
   | { readonly kind: "title"; readonly sessionId: string; readonly title: string };
 export interface KeepResult {
   /** Rows that a prune removed. */

@@ -22,6 +22,12 @@ export class TurnAnswers {
     return waiting.promise;
   }
 
+  /** Who waits for a turn that another one took in hears how that one ends. */
+  takenIn(turnId: number, into: number): void {
+    const waiting = this.#take(turnId);
+    if (waiting.length > 0) this.#waiting.set(into, [...(this.#waiting.get(into) ?? []), ...waiting]);
+  }
+
   failed(turnId: number, error: TertuliaError): void {
     for (const { reject } of this.#take(turnId)) reject(error);
   }

@@ -23,6 +23,8 @@ export interface TurnRunnerOptions {
   readonly pool: RuntimePool;
   readonly runtimeOf: (agent: string) => Runtime;
   readonly events: EventBus;
+  /** All messages of a waiting turn were handed to the running one: the waiting turn is gone. */
+  readonly onTakenIn: (turnId: number, into: number) => void;
   /** After the commit that ended a turn: wakes sessions, hands deliveries on. */
   readonly onSettled: (settled: Settled) => void;
   /** The turn has ended, but the store cannot take it for now: whoever waits is told. */
@@ -125,7 +127,11 @@ export class TurnRunner {
     const own = fates.find(({ conversationId }) => conversationId === live.turn.conversationId);
     if (own?.fate.fate !== "waiting") return;
     const taken = await session.steer({ turnId, facts: "", text: message.body, missed: [] });
-    if (taken === "consumed") await this.#mark(live, { consumed: [messageId] });
+    if (taken !== "consumed") return;
+    await this.#mark(live, { consumed: [messageId] });
+    const waitedIn = own.turnId;
+    if (waitedIn !== null && (await this.#options.store.turn(waitedIn)) === null)
+      this.#options.onTakenIn(waitedIn, turnId);
   }
 
   async run(turn: Turn): Promise<void> {
@@ -202,7 +208,9 @@ export class TurnRunner {
       });
     } catch (cause) {
       if (live.stopReason !== null) return cancelledEnding(live);
-      return failedBy(asTertuliaError(cause), "");
+      // An agent that dies while it is opened is the session's own fault (R7).
+      const error = asTertuliaError(cause);
+      return { ...failedBy(error, ""), sessionFault: error.code === "runtime_failed" };
     }
   }
 

@@ -93,7 +93,8 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
   } catch (problem) {
     if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
     if (!(problem instanceof TertuliaError) || problem.code !== "source_invalid") throw problem;
-    refuse(db, batch, event, { code: problem.code, sentence: problem.message, raw: JSON.stringify(event) });
+    const raw = isStranger(event) ? {} : { raw: JSON.stringify(event) };
+    refuse(db, batch, event, { code: problem.code, sentence: problem.message, ...raw });
     return { kind: "rejected", code: "source_invalid", sentence: problem.message };
   }
 }
@@ -118,10 +119,22 @@ function refuse(
       batch.now,
       refusal.code,
       refusal.sentence,
-      refusal.raw?.slice(0, RAW_LIMIT) ?? null,
+      refusal.raw === undefined ? null : firstBytes(refusal.raw, RAW_LIMIT),
     );
   }
   return { kind: "rejected", code: "request_invalid", sentence: refusal.sentence };
+}
+
+/** Of somebody nobody knows only the fact is kept, not the words. */
+function isStranger(event: InboundEvent): boolean {
+  if (event.kind === "refused") return false;
+  const speaker = "speaker" in event ? event.speaker : event.by;
+  return speaker.person === undefined || speaker.person.role === "guest";
+}
+
+function firstBytes(text: string, most: number): string {
+  const bytes = Buffer.from(text, "utf8");
+  return bytes.byteLength <= most ? text : new TextDecoder().decode(bytes.subarray(0, most), { stream: true });
 }
 
 function seen(db: Database, account: string, eventId: string): { message_id: number | null } | undefined {

@@ -76,18 +76,6 @@ export function keep(db: Database, change: KeepChange): KeepResult {
     case "title":
       db.run("UPDATE session SET title = ? WHERE id = ?", change.title, change.sessionId);
       return { removed: 0 };
-    case "runtime":
-      db.run(
-        `INSERT INTO runtime_state(session_id, runtime, ref, status, restarts, last_used_at) VALUES(?, ?, ?, ?, ?, ?)
-         ON CONFLICT(session_id, runtime) DO UPDATE SET ref = excluded.ref, status = excluded.status, restarts = excluded.restarts, last_used_at = excluded.last_used_at`,
-        change.sessionId,
-        change.runtime,
-        change.ref,
-        change.status,
-        change.restarts,
-        change.now,
-      );
-      return { removed: 0 };
     case "prune":
       return { removed: prune(db, change.now) };
   }

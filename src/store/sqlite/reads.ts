@@ -50,10 +50,11 @@ interface FateRecord {
   fate: "answered" | null;
   reason: string | null;
   state: string | null;
+  prompted: number | null;
   first: number | null;
 }
 
-const FATE_QUERY = `SELECT i.message_id, c.key, i.conversation_id, t.session_id, i.turn_id, i.fate, i.reason, t.state, m.body,
+const FATE_QUERY = `SELECT i.message_id, c.key, i.conversation_id, t.session_id, i.turn_id, i.fate, i.reason, t.state, t.prompted, m.body,
   (SELECT min(message_id) FROM intake f WHERE f.turn_id = i.turn_id) AS first
   FROM intake i JOIN conversation c ON c.id = i.conversation_id JOIN message m ON m.id = i.message_id LEFT JOIN turn t ON t.id = i.turn_id`;
 
@@ -226,9 +227,10 @@ export class SqliteReader implements StoreReader {
   #fate(row: FateRecord): Fate {
     if (row.fate !== null) return row.reason === null ? { fate: row.fate } : { fate: row.fate, reason: row.reason };
     const turnId = row.turn_id ?? 0;
-    if (row.state === "running") return { fate: "running", turnId };
+    // Until the prompt is written it waits for its agent, if not for its turn (B4).
+    if (row.state === "running" && row.prompted === 1) return { fate: "running", turnId };
     const position = this.db.get<{ n: number }>(
-      "SELECT count(*) AS n FROM turn WHERE session_id = ? AND state = 'queued' AND id <= ?",
+      "SELECT count(*) AS n FROM turn WHERE session_id = ? AND (state = 'queued' OR (state = 'running' AND prompted = 0)) AND id <= ?",
       row.session_id,
       turnId,
     )!.n;

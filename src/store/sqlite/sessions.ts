@@ -73,7 +73,7 @@ export function resolveSession(admit: Admit, conversation: ConversationRecord, r
 
 /** Whether a binding still holds now; one that does not is removed, and who must know is told. */
 function isUsable(admit: Admit, conversation: ConversationRecord, binding: BindingRecord): boolean {
-  const state = bindingState({ sentAt: binding.sent_at, ttlMs: binding.ttl_ms }, admit.now);
+  const state = bindingState(bindingOf(binding), admit.now);
   if (state !== "valid") {
     dropBinding(admit, binding);
     noteHandoffEnded(admit, conversation, binding.session_id, state === "expired" ? "expired" : "clock");

@@ -1,3 +1,4 @@
+import { bindingState } from "../../conversation/binding.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
 import { type Command, textNotice } from "./command.ts";
@@ -18,18 +19,18 @@ export const status: Command = {
     if (conversation === null)
       return { effect: { kind: "none" }, reply: textNotice([...lines, "Nothing was said here yet."].join("\n")) };
     const bindings = await reader.bindings({ conversationId: conversation.id });
-    const live = bindings.find((binding) => binding.expiresAt === null || binding.expiresAt > now);
-    const sessionId = live?.sessionId ?? conversation.currentSession;
+    const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
+    const fallback = config.agents[agent]?.defaultSession ?? conversation.currentSession;
+    const sessionId = bound?.sessionId ?? fallback;
     const session = sessionId === null ? null : await reader.session(sessionId);
     if (session !== null) {
       lines.push(
         `Session: ${session.id}, ${session.entries} entries, opened ${new Date(session.openedAt).toISOString()} (${warmth(session.id)})`,
       );
     }
-    if (live !== undefined) {
-      lines.push(
-        `Bound: ${live.kind}${live.expiresAt === null ? "" : `, for another ${describeSpan(live.expiresAt - now)}`}; home of the session: ${session?.homeKey ?? "unknown"}`,
-      );
+    if (session !== null && session.homeKey !== key) {
+      const rest = bound?.expiresAt == null ? "" : `, for another ${describeSpan(bound.expiresAt - now)}`;
+      lines.push(`Bound: ${bound?.kind ?? "by the configuration"}${rest}; home of the session: ${session.homeKey}`);
     }
     const fates = await reader.recentFates({ conversationId: conversation.id, limit: RECENT });
     if (fates.length > 0) lines.push("Last messages:");
