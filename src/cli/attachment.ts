@@ -6,7 +6,10 @@ import type { BindingRow, ConversationRow, EntryRow } from "../store/store.ts";
 import { type Client, isAway, pause, type StreamItem } from "./client.ts";
 
 const RETRY_MS = 1_000;
+const MOST_TRIES = 3;
 const MOST_ENTRIES = 200;
+/** Of a session that the conversation speaks in since the gap. */
+const FIRST_LOOK = 20;
 
 export interface AttachmentOptions {
   readonly client: Client;
@@ -53,6 +56,11 @@ export class Attachment {
     options.signal.addEventListener("abort", () => this.#tell(), { once: true });
   }
 
+  /** The gateway went away and is not back yet. */
+  get isCut(): boolean {
+    return this.#state === "cut";
+  }
+
   /** Messages that are not with the gateway yet. */
   get unsent(): number {
     return this.#unsent;
@@ -69,15 +77,22 @@ export class Attachment {
 
   /** Hears until the signal aborts. Throws what the gateway refuses. */
   async run(): Promise<void> {
+    const { signal } = this.#options;
+    try {
+      while (!signal.aborted) await this.#follow();
+    } catch (cause) {
+      if (!signal.aborted) throw cause;
+    }
+  }
+
+  async #follow(): Promise<void> {
     const { client, signal } = this.#options;
-    while (!signal.aborted) {
-      this.#following = new AbortController();
-      for await (const item of client.events(this.#key, AbortSignal.any([signal, this.#following.signal]))) {
-        // Whose words an event speaks of is known when the answer to ours is in.
-        await this.#inFlight;
-        await this.#take(item);
-        this.#tell();
-      }
+    this.#following = new AbortController();
+    for await (const item of client.events(this.#key, AbortSignal.any([signal, this.#following.signal]))) {
+      // Whose words an event speaks of is known when the answer to ours is in.
+      await this.#inFlight;
+      await this.#take(item);
+      this.#tell();
     }
   }
 
@@ -94,12 +109,12 @@ export class Attachment {
     await this.#sending;
   }
 
-  /** Resolves when no answer is outstanding, or the agent asks something. */
+  /** Resolves when no answer to words of this terminal is outstanding, or its agent asks something. */
   async settled(): Promise<"answered" | "asked"> {
     const { transcript, signal } = this.#options;
     for (;;) {
       signal.throwIfAborted();
-      if (transcript.question !== null) return "asked";
+      if (transcript.ownQuestion !== null) return "asked";
       if (transcript.waiting.length === 0) return "answered";
       await this.#news.promise;
     }
@@ -158,6 +173,7 @@ export class Attachment {
         this.#state = "cut";
         this.#reopened = Promise.withResolvers();
         onShown([
+          ...transcript.cut(),
           notice("The gateway went away; waiting for it to come back. `tertulia start` starts it, Ctrl-D leaves."),
         ]);
         return;
@@ -173,19 +189,28 @@ export class Attachment {
   }
 
   async #catchUp(): Promise<void> {
-    const { transcript, onShown } = this.#options;
-    try {
-      await this.#askAfter(transcript.waiting);
-      const sessionId = await this.#currentSession();
-      if (sessionId === null) return;
-      const after = sessionId === this.#session.id ? this.#session.throughSeq : 0;
-      const entries = await this.#entries(sessionId, `after=${after}&limit=${MOST_ENTRIES}`);
-      this.#session = { id: sessionId, throughSeq: entries.at(-1)?.seq ?? after };
-      onShown(transcript.entries(entries));
-    } catch (cause) {
-      // It went away again; the next time it is back, all of this is asked again.
-      if (!isAway(cause)) throw cause;
+    for (let attempt = 1; attempt <= MOST_TRIES; attempt++) {
+      try {
+        await this.#askAfter(this.#options.transcript.waiting);
+        await this.#readOn();
+        return;
+      } catch (cause) {
+        if (!isAway(cause)) throw cause;
+        await pause(RETRY_MS, this.#options.signal);
+      }
     }
+    // It is gone again: the next time it is back, all of this is asked again.
+  }
+
+  /** What the session holds beyond what was told, of a new session only the end. */
+  async #readOn(): Promise<void> {
+    const { transcript, onShown } = this.#options;
+    const id = await this.#currentSession();
+    if (id === null) return;
+    const after = id === this.#session.id ? this.#session.throughSeq : 0;
+    const entries = await this.#entries(id, after > 0 ? `after=${after}&limit=${MOST_ENTRIES}` : `limit=${FIRST_LOOK}`);
+    this.#session = { id, throughSeq: entries.at(-1)?.seq ?? after };
+    onShown(transcript.entries(entries));
   }
 
   async #askAfter(messages: readonly number[]): Promise<void> {

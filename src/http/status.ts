@@ -1,11 +1,13 @@
 import { Hono } from "hono";
 import { TertuliaError } from "../errors.ts";
-import type { HttpServerOptions } from "./server.ts";
+import type { Gateway } from "../gateway.ts";
 import type { Env } from "./wire.ts";
 
 /** What the gateway is and holds; for `doctor` and people who watch it. */
-export function statusRoutes({ gateway, startedAt }: HttpServerOptions): Hono<Env> {
+export function statusRoutes({ gateway, startedAt }: { gateway: Gateway; startedAt: number }): Hono<Env> {
   const app = new Hono<Env>();
+  /** Whom the gateway takes the caller for: a terminal builds the key of its door from it (K19). */
+  app.get("/whoami", (context) => context.json({ person: context.get("caller") }));
   app.get("/status", async (context) => {
     if (context.get("caller").role !== "owner")
       throw new TertuliaError("forbidden", "Only the owner sees the state of the gateway.");

@@ -1,0 +1,68 @@
+import { type Posted, withoutPartial } from "../channel/console/transcript.ts";
+import { asTertuliaError, type ErrorCode, isErrorCode, TertuliaError } from "../errors.ts";
+import type { Client } from "./client.ts";
+import { output } from "./output.ts";
+import { readable } from "./screen.ts";
+import { attach, complain, outputJson, type Talk, untilLeft } from "./talk.ts";
+
+/** `tertulia chat -q`: one question, one answer. */
+export async function ask(talk: Talk, text: string): Promise<void> {
+  const { flags, leaving } = talk;
+  const { transcript, attachment, hearing } = attach(talk, {
+    onShown: () => undefined,
+    onHeard: (item) => item.kind === "cut" && process.stderr.write("[The gateway went away; waiting for it.]\n"),
+  });
+  let isStopping = false;
+  const interrupt = (): void => {
+    if (isStopping) {
+      process.exitCode = 130;
+      leaving.abort();
+    }
+    isStopping = true;
+    attachment.send("/stop").catch((cause) => complain(asTertuliaError(cause)));
+  };
+  process.on("SIGINT", interrupt);
+  try {
+    await untilLeft(leaving.signal, hearing, answerOne());
+  } finally {
+    process.off("SIGINT", interrupt);
+  }
+
+  async function answerOne(): Promise<void> {
+    if (flags.new) await attachment.send("/new");
+    const posted = await attachment.send(text);
+    // There is nobody who could be asked.
+    while ((await attachment.settled()) === "asked") await attachment.answer(transcript.ownQuestion!, null);
+    const answer = posted.turn === null ? undefined : transcript.answerOf(posted.turn);
+    if (answer !== undefined && answer.state !== "answered")
+      throw await problemOf(talk.client, posted, answer.state, answer.reason);
+    const reply = answer === undefined ? (posted.reply ?? "") : answer.silent ? "" : answer.text;
+    const { session, turn, message, conversation } = posted;
+    if (flags.json) outputJson({ text: reply, session, turn, message, conversation, state: "answered" });
+    else if (reply !== "") output(readable(reply));
+    leaving.abort();
+  }
+}
+
+/** The sentence that the author of the message got. */
+async function problemOf(
+  client: Client,
+  { message }: Posted,
+  state: string,
+  reason: string | null,
+): Promise<TertuliaError> {
+  const { answer } = await client.get<{ answer: { text: string; notices: string[] } | null }>(
+    `/api/messages/${message}`,
+  );
+  const said = answer?.notices.map((notice) => withoutPartial(notice, answer.text)).join(" ") ?? "";
+  const error = new TertuliaError(codeOf(state, reason), said || `The message was not answered (${reason ?? state}).`);
+  // The sentence names the remedy already.
+  return new TertuliaError(error.code, error.message.replace(` ${error.remedy}`, ""), { remedy: error.remedy });
+}
+
+function codeOf(state: string, reason: string | null): ErrorCode {
+  if (state === "withdrawn") return "turn_withdrawn";
+  if (state === "interrupted") return "turn_interrupted";
+  if (reason === "timeout") return "turn_timeout";
+  return reason !== null && isErrorCode(reason) ? reason : "turn_failed";
+}
