@@ -1,14 +1,11 @@
 import type { Target } from "../message/target.ts";
 import type { Settlement } from "../store/store.ts";
-
-/** The agent says it alone when there is nothing to say (O5). */
-const SILENCE = "NO_REPLY";
+import { isSilence } from "./silence.ts";
 
 /** A finished text as the settlement of its turn: silent, empty, or a reply in the parts its door takes. */
 export function assembleReply(text: string, target: Target): Pick<Settlement, "outcome" | "parts"> {
-  const trimmed = text.trim();
-  if (trimmed === SILENCE) return { outcome: { state: "answered", silent: true } };
-  if (trimmed === "") {
+  if (isSilence(text)) return { outcome: { state: "answered", silent: true } };
+  if (text.trim() === "") {
     const sentence = "The agent gave an empty answer, twice. Ask again, or in other words.";
     return {
       outcome: {
