@@ -22,11 +22,14 @@ export function eventStream(gateway: Gateway, closing: AbortSignal): Hono<Env> {
       const push = (event: string, data: unknown): void => reader.push(JSON.stringify(data), event);
       push("hello", { conversation: key ?? null });
       const follow = followTurns(gateway, push);
-      const unsubscribe = gateway.events.subscribe((event) => {
+      const tell = (event: GatewayEvent): void => {
         if (!concerns(event, key) || !isForCaller(caller, event)) return;
         push(event.name, event.payload);
         if (event.name === "turn:begun") follow(event.payload.turn.id);
-      });
+      };
+      const unsubscribe = gateway.events.subscribe(tell);
+      // Whoever comes in the middle of a turn is told of it, and of its words so far.
+      for (const payload of gateway.turnsBegun) tell({ name: "turn:begun", payload });
       const keepalive = setInterval(() => push("keepalive", {}), KEEPALIVE_MS);
       await firstAborted(reader.gone, closing);
       clearInterval(keepalive);

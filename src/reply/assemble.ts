@@ -6,13 +6,14 @@ import { isSilence } from "./silence.ts";
 export function assembleReply(text: string, target: Target): Pick<Settlement, "outcome" | "parts"> {
   if (isSilence(text)) return { outcome: { state: "answered", silent: true } };
   if (text.trim() === "") {
-    const sentence = "The agent gave an empty answer, twice. Ask again, or in other words.";
+    const sentence = "The agent gave an empty answer, twice.";
+    const remedy = "Ask again, or in other words.";
     return {
       outcome: {
         state: "failed",
         reason: "empty",
         partial: "",
-        notice: { code: "failed", args: { code: "runtime_failed", sentence } },
+        notice: { code: "failed", args: { code: "runtime_failed", sentence, remedy } },
       },
     };
   }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TertuliaError } from "../../errors.ts";
+import { TertuliaError } from "../errors.ts";
 
 /** OpenAI's chat completions as they are on the wire. Fields that mean nothing here are let through unread. */
 
@@ -14,6 +14,7 @@ export const CompletionBody = z.object({
   model: z.string().optional(),
   messages: z.array(ChatMessage).min(1),
   stream: z.boolean().nullish(),
+  stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
   user: z.string().optional(),
 });
 export type CompletionBody = z.infer<typeof CompletionBody>;
@@ -43,7 +44,13 @@ function textOf({ content }: ChatMessage): string {
   return typeof content === "string" ? content : (content ?? []).map((part) => part.text ?? "").join("");
 }
 
-export function completion({ id, model, text }: { id: string; model: string; text: string }): object {
+interface Tokens {
+  readonly input: number;
+  readonly output: number;
+}
+
+export function completion(answer: { id: string; model: string; text: string; usage: Tokens | null }): object {
+  const { id, model, text, usage } = answer;
   return {
     id: `chatcmpl-${id}`,
     object: "chat.completion",
@@ -52,6 +59,7 @@ export function completion({ id, model, text }: { id: string; model: string; tex
     choices: [
       { index: 0, message: { role: "assistant", content: text, refusal: null }, finish_reason: "stop", logprobs: null },
     ],
+    ...(usage === null ? {} : { usage: usageOf(usage) }),
   };
 }
 
@@ -64,6 +72,11 @@ export function chunk({ id, model }: { id: string; model: string }, delta: objec
     model,
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
   });
+}
+
+/** Tokens as the runtime counted them (the demo's are words). */
+export function usageOf({ input, output }: Tokens): object {
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
 }
 
 function seconds(): number {

@@ -1,15 +1,16 @@
 import { type Context, Hono } from "hono";
-import { type ErrorCode, isErrorCode, TertuliaError } from "../../errors.ts";
-import type { Gateway, Said, SayRequest } from "../../gateway.ts";
-import { jsonBody } from "../../http/body.ts";
-import { idempotencyKey, idempotencyOf, sha256 } from "../../http/idempotency.ts";
-import { type EventReader, sse } from "../../http/sse.ts";
-import { type Env, errorBody } from "../../http/wire.ts";
-import { cleanText } from "../../message/source.ts";
-import { renderNotice } from "../../reply/render-notice.ts";
-import { exceptSilence } from "../../reply/silence.ts";
-import type { TurnAnswer } from "../../store/store.ts";
+import { TertuliaError } from "../errors.ts";
+import type { Gateway, Said, SayRequest } from "../gateway.ts";
+import { cleanText } from "../message/source.ts";
+import { deliveryText, renderNotice } from "../reply/render-notice.ts";
+import { exceptSilence } from "../reply/silence.ts";
+import { turnProblem } from "../reply/turn-problem.ts";
+import type { TurnAnswer } from "../store/store.ts";
+import { jsonBody } from "./body.ts";
 import { CompletionBody, chunk, completion, historyOf, lastWords } from "./chat-completion.ts";
+import { idempotencyKey, idempotencyOf, sha256 } from "./idempotency.ts";
+import { type EventReader, sse } from "./sse.ts";
+import { type Env, errorBody } from "./wire.ts";
 
 /** The HTTP door: OpenAI's chat completions, where `model` is the agent and a conversation's history is the gateway's. */
 
@@ -21,7 +22,7 @@ interface Exchange {
   readonly closing: AbortSignal;
   readonly id: string;
   readonly model: string;
-  /** A command's answer, which is there at once; `""` of a message. */
+  /** What is there at once: a command's answer, or what the message itself caused to be told (a reset, R5). */
   readonly reply: string;
   /** Null: the reply is all there is. */
   readonly turn: { readonly id: number; readonly parks: string | null } | null;
@@ -51,7 +52,7 @@ export function completions(gateway: Gateway, closing: AbortSignal): Hono<Env> {
       closing,
       id: said.turnId === null ? `m${said.messageId}` : `t${said.turnId}`,
       model: request.agent,
-      reply: said.kind === "command" ? renderNotice(said.reply) : "",
+      reply: said.kind === "command" ? renderNotice(said.reply) : said.told.map(deliveryText).join("\n"),
       turn: said.turnId === null ? null : { id: said.turnId, parks },
     };
     return body.stream ? sse(context, (reader) => stream(exchange, reader)) : whole(context, exchange);
@@ -108,14 +109,14 @@ function headersFor(said: Said, name: string): Record<string, string> {
 
 async function whole(context: Context<Env>, exchange: Exchange): Promise<Response> {
   const answer = await answerOf(exchange);
-  const problem = answer === null ? null : problemOf(answer);
+  const problem = answer === null ? null : turnProblem(answer);
   if (answer !== null && problem !== null) {
     // Clients that try again by themselves would have the words run a second time.
     context.header("X-Should-Retry", "false");
     return context.json({ ...errorBody(problem), partial: answer.text }, problem.status as 502);
   }
   if (answer?.silent) context.header("X-Tertulia-Silent", "true");
-  return context.json(completion({ ...exchange, text: textOf(exchange, answer) }));
+  return context.json(completion({ ...exchange, text: textOf(exchange, answer), usage: answer?.turn.usage ?? null }));
 }
 
 /** A client that goes away does not cancel the turn (O6). */
@@ -130,7 +131,7 @@ async function stream(exchange: Exchange, reader: EventReader): Promise<void> {
   const stopWatching = watch(exchange, exceptSilence(say));
   reader.gone.addEventListener("abort", stopWatching, { once: true });
   const answer = await answerOf(exchange).finally(stopWatching);
-  const problem = answer === null ? null : problemOf(answer);
+  const problem = answer === null ? null : turnProblem(answer);
   if (problem !== null) {
     reader.push(JSON.stringify(errorBody(problem)));
     return;
@@ -174,22 +175,4 @@ function stopping(turnId: number): TertuliaError {
 function textOf({ reply }: Exchange, answer: TurnAnswer | null): string {
   const text = answer === null || answer.silent ? "" : answer.text;
   return reply === "" || text === "" ? reply + text : `${reply}\n\n${text}`;
-}
-
-/** A turn that did not end in an answer, as the error its author gets (T3: 502 with its code). */
-function problemOf(answer: TurnAnswer): TertuliaError | null {
-  const { state, reason } = answer.turn;
-  if (state === "answered") return null;
-  const sentence = answer.notices.map(renderNotice).join(" ");
-  return new TertuliaError(
-    problemCode(state, reason),
-    sentence === "" ? `The message was not answered (${reason ?? state}).` : sentence,
-  );
-}
-
-function problemCode(state: string, reason: string | null): ErrorCode {
-  if (state === "withdrawn") return "turn_withdrawn";
-  if (state === "interrupted") return "turn_interrupted";
-  if (reason === "timeout") return "turn_timeout";
-  return reason !== null && isErrorCode(reason) ? reason : "turn_failed";
 }
