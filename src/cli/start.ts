@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { loadConfig } from "../config.ts";
 import { startGateway } from "../start.ts";
 import { createLog } from "./log.ts";
@@ -6,7 +7,9 @@ import { output } from "./output.ts";
 /** `tertulia start`: one screen, then it serves until it is told to end. */
 export async function start(flags: { home?: string; config?: string; port?: string; host?: string }): Promise<void> {
   const config = loadConfig({ flags });
-  const running = await startGateway({ config, log: await createLog(config) });
+  // A person's screen is for people: the log's lines go to a file then, else to standard error.
+  const logFile = process.stderr.isTTY ? join(config.home, "gateway.log") : undefined;
+  const running = await startGateway({ config, log: await createLog(config, logFile) });
   const readyMs = Math.round(performance.now());
   const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime.kind})`);
   const isLoopback =
@@ -26,6 +29,7 @@ export async function start(flags: { home?: string; config?: string; port?: stri
       `  agents   ${agents.join(", ")}`,
       `  who      ${who}`,
       `  token    in ${config.files.token}`,
+      `  log      ${logFile === undefined ? "standard error" : logFile} (level ${config.log.level})`,
       "",
       "Talk to it:",
       "  tertulia chat                          in another terminal (in a checkout: npm run tertulia -- chat)",
