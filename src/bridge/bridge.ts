@@ -105,7 +105,7 @@ export class Bridge {
 
   #base({ person, eventId }: { person: Person; eventId?: string }) {
     const { ids, clock } = this.#options;
-    return { eventId: eventId ?? ids.token(), freshId: ids.session(clock.now()), by: speakerOf(person) };
+    return { ...(eventId === undefined ? {} : { eventId }), freshId: ids.session(clock.now()), by: speakerOf(person) };
   }
 
   #ttlMs(agent: string): number {

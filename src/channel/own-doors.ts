@@ -94,7 +94,6 @@ export class OwnDoors {
     const event = await this.#eventFor(
       {
         ...where,
-        eventId: ids.token(),
         freshId: ids.session(clock.now()),
         speaker: speakerOf(request.person),
         text,

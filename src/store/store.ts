@@ -64,8 +64,8 @@ export interface AdmitBatch {
 export type InboundEvent = MessageEvent | CommandEvent | SendEvent | BindEvent | RefusedEvent;
 
 interface EventBase {
-  /** The platform's id of the event, unique per account; what is known is a duplicate (T3). */
-  readonly eventId: string;
+  /** The platform's id of the event, unique per account; what is known is a duplicate (T3). Absent where nothing comes twice by itself. */
+  readonly eventId?: string;
   /** Ids of sessions that this event may open: `<freshId>`, `<freshId>-1`, …; unused ones are free again. */
   readonly freshId: string;
 }

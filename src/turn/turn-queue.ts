@@ -9,8 +9,8 @@ export interface TurnQueueOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly claim: () => Claim;
-  /** Runs a turn to its end; never rejects. */
-  readonly run: (turn: Turn) => Promise<void>;
+  /** Runs a turn to its end, and says whether it was settled. Never rejects. */
+  readonly run: (turn: Turn) => Promise<boolean>;
   readonly onTakeover: (takeover: Takeover) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
@@ -82,8 +82,8 @@ export class TurnQueue {
       worker.begun = null;
       const turn = begun ?? (await this.#begin(sessionId));
       if (turn === null) continue;
-      await this.#options.run(turn);
-      worker.isAgain = true;
+      // A settled turn has woken whatever waits; one that was not is looked after here.
+      if (!(await this.#options.run(turn))) worker.isAgain = true;
     }
     this.#workers.delete(sessionId);
   }

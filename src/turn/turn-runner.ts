@@ -157,7 +157,8 @@ export class TurnRunner {
       this.#options.onTakenIn(waitedIn, turnId);
   }
 
-  async run(turn: Turn): Promise<void> {
+  /** Whether the turn was settled here; if not, its session is to be looked at again. */
+  async run(turn: Turn): Promise<boolean> {
     const live = new LiveTurn(turn);
     this.#live.set(turn.id, live);
     const stopped = this.#early.get(turn.id) ?? this.#stopReason;
@@ -167,14 +168,14 @@ export class TurnRunner {
     this.#followers.delete(turn.id);
     try {
       const material = await this.#options.store.turnMaterial(turn.id);
-      if (material === null) return;
+      if (material === null) return false;
       const runtime = this.#options.runtimeOf(material.session.agent);
       const ending = await this.#converse(live, material, runtime);
-      await this.#settle(live, ending, runtime.name);
+      return await this.#settle(live, ending, runtime.name);
     } catch (cause) {
       // The store could not be written, or a bug: the turn is ended so that the next one runs.
       this.#options.onFault(cause);
-      await this.#settle(live, failedBy(asTertuliaError(cause), live.text), "none");
+      return await this.#settle(live, failedBy(asTertuliaError(cause), live.text), "none");
     } finally {
       this.#live.delete(turn.id);
     }
@@ -243,7 +244,7 @@ export class TurnRunner {
   async #speak(run: Run, lease: Lease): Promise<TurnResult | "lost" | "given_up"> {
     const { live, material, runtime, place } = run;
     const input = turnInputFor(material, lease, this.#options.ids.token());
-    const isOurs = await this.#mark(live, {
+    const marking = this.#mark(live, {
       facts: {
         text: input.facts,
         seen: material.roomLines.bound,
@@ -255,8 +256,10 @@ export class TurnRunner {
       ...(material.stablePart === null ? { stablePart: stablePartOf(material, this.#options.config) } : {}),
       ...(runtime.effectsAtPrompt === "possible" ? { effects: "possible" } : {}),
     });
-    if (!isOurs) return "lost";
-    if (runtime.effectsAtPrompt === "possible") live.hasEffects = true;
+    // Where nothing can happen out of our sight the prompt does not wait for the disk: verbs commit in their order, so whatever is shown or settled is after it.
+    if (runtime.effectsAtPrompt === "none") marking.catch(this.#options.onFault);
+    else if (!(await marking)) return "lost";
+    else live.hasEffects = true;
     live.begun = { turn: live.turn, messages: material.messages, ...place };
     this.#options.events.emit("turn:begun", live.begun);
     const steering = { lease, done: Promise.resolve() };
@@ -345,25 +348,26 @@ export class TurnRunner {
     return marked === "marked";
   }
 
-  async #settle(live: LiveTurn, ending: TurnEnding, runtime: string): Promise<void> {
+  async #settle(live: LiveTurn, ending: TurnEnding, runtime: string): Promise<boolean> {
     const { store, clock, claim, onFault, onSettled, onUnsettled } = this.#options;
     const { id: turnId, attempt } = live.turn;
     while (live.stopReason?.kind !== "lost") {
       try {
         const result = await store.settle({ turnId, attempt, now: clock.now(), runtime, ...ending }, claim());
-        if (result.kind === "not_running") return;
+        if (result.kind === "not_running") return false;
         this.#live.delete(turnId);
         live.end(result);
         onSettled(result);
-        return;
+        return true;
       } catch (cause) {
         const error = asTertuliaError(cause);
         onFault(error);
         onUnsettled(turnId, error);
-        if (error.code !== "store_unavailable" || live.stopReason?.kind === "shutdown") return;
+        if (error.code !== "store_unavailable" || live.stopReason?.kind === "shutdown") return false;
         await new Promise<void>((resolve) => clock.after(SETTLE_RETRY_MS, resolve));
       }
     }
+    return false;
   }
 }
 

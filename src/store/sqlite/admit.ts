@@ -107,15 +107,16 @@ interface Context extends Admit {
 function refuse(
   db: Database,
   batch: AdmitBatch,
-  event: { eventId: string },
+  { eventId }: Pick<InboundEvent, "eventId">,
   refusal: Pick<RefusedEvent, "code" | "sentence" | "raw">,
 ): AdmitOutcome {
-  if (!seen(db, batch.account, event.eventId)) {
-    remember(db, batch, event.eventId, null);
+  // An event without an id comes from a caller who is told at once, and can look at what he sent.
+  if (eventId !== undefined && !seen(db, batch.account, eventId)) {
+    remember(db, batch, eventId, null);
     db.run(
       "INSERT INTO refused_event(account_id, event_id, at, code, sentence, raw) VALUES(?, ?, ?, ?, ?, ?)",
       batch.account,
-      event.eventId,
+      eventId,
       batch.now,
       refusal.code,
       refusal.sentence,
@@ -137,11 +138,13 @@ function firstBytes(text: string, most: number): string {
   return bytes.byteLength <= most ? text : new TextDecoder().decode(bytes.subarray(0, most), { stream: true });
 }
 
-function seen(db: Database, account: string, eventId: string): { message_id: number | null } | undefined {
+function seen(db: Database, account: string, eventId: string | undefined): { message_id: number | null } | undefined {
+  if (eventId === undefined) return undefined;
   return db.get("SELECT message_id FROM event_seen WHERE account_id = ? AND event_id = ?", account, eventId);
 }
 
-function remember(db: Database, batch: AdmitBatch, eventId: string, messageId: number | null): void {
+function remember(db: Database, batch: AdmitBatch, eventId: string | undefined, messageId: number | null): void {
+  if (eventId === undefined) return;
   db.run(
     "INSERT INTO event_seen(account_id, event_id, message_id, at) VALUES(?, ?, ?, ?)",
     batch.account,
