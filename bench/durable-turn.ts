@@ -35,7 +35,13 @@ async function finish(store: Store, claim: Claim, turn: Turn): Promise<void> {
     claim,
   );
   const settled = await store.settle(
-    { ...report, runtime: "none", outcome: { state: "answered", text: ANSWER }, parts: [ANSWER], usage: USAGE },
+    {
+      ...report,
+      runtime: { name: "none", ref: "r" },
+      outcome: { state: "answered", text: ANSWER },
+      parts: [ANSWER],
+      usage: USAGE,
+    },
     claim,
   );
   if (settled.kind !== "settled") throw new Error("The turn did not run any more.");

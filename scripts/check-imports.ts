@@ -12,7 +12,7 @@ const ROOT = "src";
 const DRIVER =
   /^(store\/sqlite|engine\/local|runtime\/(?:demo|acp|http|hermes)|channel\/(?:xmpp|telegram|discord|slack|weixin))\//;
 /** Where parts are put together, and commands that are a part's own front. */
-const COMPOSITION = /^(gateway|start)\.ts$|^cli\//;
+const COMPOSITION = /^(gateway|runtimes|start)\.ts$|^cli\//;
 
 /** The first that matches; a file imports its own rank or a lower one. */
 const RANKS: readonly (readonly [RegExp, number])[] = [
@@ -22,7 +22,7 @@ const RANKS: readonly (readonly [RegExp, number])[] = [
   [/^(store\/store|runtime\/runtime|channel\/channel|engine\/engine)\.ts$/, 3],
   [/^(config|config-[a-z]+|events)\.ts$/, 4],
   [/^(store|runtime|channel|engine|context|turn|reply|bridge|digest)\//, 5],
-  [/^gateway\.ts$/, 6],
+  [/^(gateway|runtimes)\.ts$/, 6],
   [/^http\//, 7],
   [/^(start|index)\.ts$/, 8],
   [/^cli\//, 9],

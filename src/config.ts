@@ -89,7 +89,35 @@ export interface AgentConfig {
   /** Its own, else the gateway's. */
   readonly handoffTtlMs: number;
 }
-export type RuntimeConfig = { readonly kind: "demo" };
+/** Servers whose address and window are known; `runtime/http/presets.ts` has them. */
+export const MODEL_PRESETS = [
+  "openai",
+  "openrouter",
+  "ollama",
+  "llamacpp",
+  "vllm",
+  "anthropic",
+  "google",
+  "deepseek",
+  "qwen",
+  "moonshot",
+] as const;
+export type ModelPreset = (typeof MODEL_PRESETS)[number];
+
+export type RuntimeConfig = { readonly kind: "demo" } | ({ readonly kind: "http" } & ModelConfig);
+
+/** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
+export interface ModelConfig {
+  readonly preset?: ModelPreset;
+  readonly baseUrl?: string;
+  readonly model: string;
+  readonly key?: string;
+  /** Tokens it can hold. */
+  readonly window?: number;
+  readonly maxOutput?: number;
+  readonly idleTimeoutMs: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 export interface PersonConfig {
   readonly id: string;
@@ -132,8 +160,14 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     { key: "host", where: "--host", origin: "flag", value: flags.host },
   ]);
   const { settings, problems } = check(file);
-  const all = [...dotEnv.problems, ...shadowed, ...problems];
+  const model = modelFromEnvironment(variables);
+  const all = [...dotEnv.problems, ...shadowed, ...problems, ...model.problems];
   if (settings === undefined || all.length > 0) throw invalid(all);
+  if (model.runtime !== undefined) {
+    const name = settings.default_agent ?? Object.keys(settings.agents)[0] ?? "main";
+    settings.agents[name]!.runtime = model.runtime;
+    origins[`agents.${name}.runtime`] = "env";
+  }
 
   const token = given(variables.TERTULIA_TOKEN);
   const sessionId = given(variables.TERTULIA_SESSION_ID);
@@ -151,6 +185,28 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     ...build(settings),
     origins,
   });
+}
+
+/** TERTULIA_MODEL_URL, _NAME and _KEY turn the default agent into that model. */
+function modelFromEnvironment(variables: Environment): { runtime?: z.output<typeof httpRuntime>; problems: string[] } {
+  const url = given(variables.TERTULIA_MODEL_URL);
+  const name = given(variables.TERTULIA_MODEL_NAME);
+  const key = given(variables.TERTULIA_MODEL_KEY);
+  if (url === undefined && name === undefined) return { problems: [] };
+  if (url === undefined) return { problems: ["TERTULIA_MODEL_NAME is set without TERTULIA_MODEL_URL"] };
+  if (name === undefined) return { problems: ["TERTULIA_MODEL_URL is set without TERTULIA_MODEL_NAME"] };
+  const parsed = httpRuntime.safeParse({ kind: "http", base_url: url, model: name, ...present({ key }) });
+  if (parsed.success) return { runtime: parsed.data, problems: [] };
+  const variable: Record<string, string> = {
+    base_url: "TERTULIA_MODEL_URL",
+    model: "TERTULIA_MODEL_NAME",
+    key: "TERTULIA_MODEL_KEY",
+  };
+  return {
+    problems: parsed.error.issues.map(
+      (issue) => `${variable[String(issue.path[0])] ?? "TERTULIA_MODEL_URL"}: needs ${issue.message}`,
+    ),
+  };
 }
 
 /** Where the value of a key comes from; key paths as in docs/configuration.md (`turn.debounce_ms`). */
@@ -320,11 +376,29 @@ const http = {
   token: oneOf(["auto", "always"]).default("auto"),
 };
 
+const httpRuntime = section({
+  kind: z.literal("http", { error: "http" }),
+  preset: oneOf(MODEL_PRESETS).optional(),
+  base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl).optional(),
+  model: words("the name of a model, as its server says it"),
+  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)).optional(),
+  window: whole(1_024, 10_000_000).optional(),
+  max_output: whole(16, 1_000_000).optional(),
+  idle_timeout: duration("1s", "1d").prefault("5m"),
+  headers: mapOf(
+    "headers by name",
+    words("the name of a header", (name) => /^[\w-]+$/.test(name)),
+    words("a text"),
+  ).default({}),
+}).refine(({ preset, base_url }) => preset !== undefined || base_url !== undefined, {
+  error: "preset or base_url is needed",
+});
+
 const agent = section({
   display_name: words("a text").optional(),
   prompt: words("a text").optional(),
-  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) })], {
-    error: "demo, as in `runtime: { kind: demo }`",
+  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime], {
+    error: "demo, http, as in `runtime: { kind: demo }`",
   }),
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),
@@ -424,7 +498,11 @@ function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): r
   }
   if (schema instanceof z.ZodRecord) return keysUnder(schema.def.valueType, `${path}.*`);
   if (schema instanceof z.ZodDiscriminatedUnion) {
-    return schema.def.options.flatMap((option) => keysUnder(option, path));
+    // The key that tells the options apart stands once, with all it may say.
+    const keys = schema.def.options.flatMap((option) => keysUnder(option, path));
+    const kind = `${path}.${schema.def.discriminator}`;
+    const allowed = keys.flatMap((key) => (key.path === kind ? key.allowed : [])).join(", ");
+    return [{ path: kind, allowed }, ...keys.filter((key) => key.path !== kind)];
   }
   if (schema instanceof z.ZodObject) {
     return Object.entries(schema.def.shape).flatMap(([key, inner]) => keysUnder(inner, path ? `${path}.${key}` : key));
@@ -453,7 +531,7 @@ function build(settings: Settings) {
       return {
         name,
         displayName: written.display_name ?? name,
-        runtime: written.runtime,
+        runtime: runtimeConfig(written.runtime),
         handoffTtlMs: written.handoff_ttl ?? handoff.ttlMs,
         ...present({
           prompt: written.prompt,
@@ -501,6 +579,22 @@ function build(settings: Settings) {
     handoff,
     delivery: { ttlMs: settings.delivery.ttl },
   } satisfies Partial<Config>;
+}
+
+function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfig {
+  if (written.kind === "demo") return { kind: "demo" };
+  const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
+  return {
+    kind,
+    model,
+    idleTimeoutMs: idle_timeout,
+    headers: table(headers, (value) => value),
+    ...present({ preset, baseUrl: base_url, key, window, maxOutput: max_output }),
+  };
+}
+
+function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

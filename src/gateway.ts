@@ -10,9 +10,9 @@ import { asTertuliaError, TertuliaError } from "./errors.ts";
 import { EventBus, type GatewayEvents } from "./events.ts";
 import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
-import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
+import { createRuntimes } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -45,7 +45,7 @@ export interface GatewayOptions {
   readonly ids?: IdSource;
   /** 0 ≤ chance < 1: the jitter of retries. */
   readonly chance?: () => number;
-  /** By kind; the built-in ones where absent. */
+  /** By kind, instead of the built-in ones. */
   readonly runtimes?: Readonly<Record<string, Runtime>>;
   readonly channels?: readonly Channel[];
 }
@@ -63,7 +63,8 @@ export class Gateway {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #store: Store;
-  readonly #runtimes: Readonly<Record<string, Runtime>>;
+  /** By agent; agents of the demo share one. */
+  readonly #runtimes: ReadonlyMap<string, Runtime>;
   readonly #channels: readonly Channel[];
   readonly #engine: Engine;
   readonly #runner: TurnRunner;
@@ -86,7 +87,7 @@ export class Gateway {
     this.#log = log;
     this.#clock = clock;
     this.#store = store;
-    this.#runtimes = options.runtimes ?? { demo: createDemoRuntime({ clock }) };
+    this.#runtimes = createRuntimes(config, { clock, chance, given: options.runtimes ?? {} });
     this.#channels = options.channels ?? [];
     this.events = new EventBus(onFault);
     this.#engine = createLocalEngine({ store, holder: `pid ${process.pid}` });
@@ -193,7 +194,7 @@ export class Gateway {
     await this.#queue.stop();
     await this.#outbox.stop();
     await this.pool.close();
-    await Promise.all(Object.values(this.#runtimes).map((runtime) => runtime.close()));
+    await Promise.all([...new Set(this.#runtimes.values())].map((runtime) => runtime.close()));
     await this.#engine.stop();
     await this.#store.close();
     this.#state = "stopped";
@@ -287,9 +288,8 @@ export class Gateway {
   }
 
   #runtimeOf(agent: string): Runtime {
-    const kind = this.config.agents[agent]?.runtime.kind ?? "demo";
-    const runtime = this.#runtimes[kind];
-    if (runtime === undefined) throw new TertuliaError("runtime_failed", `There is no runtime ${kind}.`);
+    const runtime = this.#runtimes.get(agent);
+    if (runtime === undefined) throw new TertuliaError("agent_unknown", `There is no agent ${agent} any more.`);
     return runtime;
   }
 

@@ -1,9 +1,8 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { type AgentConfig, type Config, type ConfigFlags, loadConfig, type RuntimeConfig } from "../config.ts";
+import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../config.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { createDemoRuntime } from "../runtime/demo/demo-runtime.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { createRuntimes } from "../runtimes.ts";
 import { Database } from "../store/sqlite/database.ts";
 import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
 import { checkFile, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
@@ -77,7 +76,7 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     schema,
     // What cannot be read is said once.
     ...(schema.state === "ok" ? [contentFinding(config.files.state, holder), await refusedFinding(config)] : []),
-    ...(await Promise.all(Object.values(config.agents).map(agentFinding))),
+    ...(await Promise.all(Object.values(config.agents).map((agent) => agentFinding(config, agent)))),
     ...openDoorFindings(config),
   ];
 }
@@ -236,13 +235,9 @@ async function refusedFinding(config: Config): Promise<Finding> {
 
 // ---- agents and doors
 
-const RUNTIMES: Readonly<Record<RuntimeConfig["kind"], () => Runtime>> = {
-  demo: () => createDemoRuntime({ clock: systemClock }),
-};
-
-async function agentFinding({ name, runtime: { kind } }: AgentConfig): Promise<Finding> {
+async function agentFinding(config: Config, { name, runtime: { kind } }: AgentConfig): Promise<Finding> {
   const check = `agent ${name}`;
-  const runtime = RUNTIMES[kind]();
+  const runtime = createRuntimes(config, { clock: systemClock, chance: Math.random }).get(name)!;
   try {
     const { ok, version, detail } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
     const text = `runtime ${kind}${version === undefined ? "" : ` ${version}`}: ${detail}`;

@@ -4,6 +4,8 @@
  */
 export interface Runtime {
   readonly name: string;
+  /** Who keeps the conversation: the agent itself, or the gateway, which then tells it whole at every open (`exchanges`). */
+  readonly history: "own" | "gateway";
   /** `possible` where tools run out of our sight from the moment the prompt is written (T8). */
   readonly effectsAtPrompt: "none" | "possible";
   /** Resume, else load, else new with the primer; `how` says which. The caller closes what it opened (park). */
@@ -30,7 +32,23 @@ export interface OpenRequest {
   readonly stablePart: string;
   /** The transcript so far, bounded, for an agent that lost or never had it. */
   readonly primer: Primer;
+  /**
+   * Only where the gateway keeps the history: the session so far, whole and in order, the oldest first, without the turn to come. The primer
+   * then holds only what was there before the first exchange.
+   */
+  readonly exchanges?: readonly Exchange[];
   readonly signal: AbortSignal;
+}
+
+/** One turn as it was: what was sent, and what was said to it. */
+export interface Exchange {
+  readonly turnId: number;
+  /** The user message exactly as it was sent: facts, missed lines and text (`promptOf`). */
+  readonly prompt: string;
+  /** `TurnResult.text`, word for word; of a turn that was cut the partial. Null when nothing was said. */
+  readonly reply: string | null;
+  /** Why the turn is no whole answer: failed, interrupted. Null of an answered one. */
+  readonly mark: string | null;
 }
 
 export interface Primer {

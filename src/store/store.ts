@@ -283,7 +283,7 @@ export interface TurnMark {
   /** Never lowered. */
   readonly effects?: Effects;
   readonly partial?: string;
-  /** The facts block as sent; implies that the prompt is about to be written, and fixes what this turn was shown of each place. */
+  /** What was sent in front of the authors' words (facts, what was missed), as sent; implies that the prompt is about to be written, and fixes what this turn was shown of each place. */
   readonly facts?: {
     readonly text: string;
     readonly seen: SeenBound;
@@ -318,7 +318,8 @@ export interface Settlement {
       };
   /** The reply in parts as the platform takes them (O3); one part at pull doors. */
   readonly parts?: readonly string[];
-  readonly runtime: string;
+  /** What ran it, and by what reference its session is opened next time; absent when nothing was opened. */
+  readonly runtime?: { readonly name: string; readonly ref: string };
   /** A failure of this session's own making: three in a row suspend it (R7). */
   readonly sessionFault?: boolean;
   readonly usage?: Usage;
@@ -410,6 +411,8 @@ export interface StoreReader {
   conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]>;
   session(sessionId: string): Promise<SessionRow | null>;
   sessions(query: { conversationId?: number; personId?: string; limit?: number }): Promise<readonly SessionRow[]>;
+  /** The exchanges of a session before a turn whose prompts were written, oldest first, for a runtime whose history the gateway keeps. */
+  exchanges(query: { sessionId: string; beforeEntry: number }): Promise<readonly ExchangeRow[]>;
   transcript(query: {
     sessionId: string;
     after?: number;
@@ -455,6 +458,16 @@ export interface TurnMaterial {
   readonly missed: readonly EntryRow[];
   /** The conversation's turn before was cancelled and no tool ran: an empty answer may be asked for once more (O5). */
   readonly afterCancel: boolean;
+}
+export interface ExchangeRow {
+  readonly turnId: number;
+  readonly audience: Audience;
+  /** What was sent in front of the words. */
+  readonly facts: string;
+  readonly messages: readonly Message[];
+  readonly reply: string | null;
+  /** Null for one that was answered. */
+  readonly mark: string | null;
 }
 export interface Note {
   readonly n: number;
@@ -514,6 +527,8 @@ export interface EntryRow {
   readonly text: string;
   readonly at: number | null;
   readonly platform: Platform | null;
+  /** Whether it was part of a prompt already. */
+  readonly prompted: boolean;
   /** Own words that are not delivered yet, or never were (O4). */
   readonly delivery: DeliveryState | null;
 }

@@ -7,7 +7,7 @@ import { describeSpan } from "../util/span.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
 /** What a turn comes to; its settlement is written from it. */
-export type TurnEnding = Omit<Settlement, "turnId" | "attempt" | "now" | "runtime">;
+export type TurnEnding = Omit<Settlement, "turnId" | "attempt" | "now">;
 
 /** What the agent's result means for the turn: an answer, silence, a failure, or the end of a stop. */
 export function endingOf(live: LiveTurn, result: TurnResult): TurnEnding {

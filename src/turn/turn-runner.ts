@@ -1,4 +1,5 @@
 import type { Config } from "../config.ts";
+import { promptOf } from "../context/prompt.ts";
 import { openRequestFor, stablePartOf, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { EventBus, EventPlace, GatewayEvents } from "../events.ts";
@@ -39,6 +40,12 @@ interface Run {
   readonly runtime: Runtime;
   readonly place: EventPlace;
   readonly limits: TurnLimits;
+}
+
+/** What the agent answered, and by what it is to be opened next time. */
+interface Heard {
+  readonly result: TurnResult;
+  readonly runtime: { readonly name: string; readonly ref: string };
 }
 
 interface Follower {
@@ -171,11 +178,11 @@ export class TurnRunner {
       if (material === null) return false;
       const runtime = this.#options.runtimeOf(material.session.agent);
       const ending = await this.#converse(live, material, runtime);
-      return await this.#settle(live, ending, runtime.name);
+      return await this.#settle(live, ending);
     } catch (cause) {
       // The store could not be written, or a bug: the turn is ended so that the next one runs.
       this.#options.onFault(cause);
-      return await this.#settle(live, failedBy(asTertuliaError(cause), live.text), "none");
+      return await this.#settle(live, failedBy(asTertuliaError(cause), live.text));
     } finally {
       this.#live.delete(turn.id);
     }
@@ -193,18 +200,18 @@ export class TurnRunner {
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
-      if (!isWorthAnother(run, first.result)) return endingOf(live, first.result);
+      if (!isWorthAnother(run, first.result)) return { ...endingOf(live, first.result), runtime: first.runtime };
       live.restart();
       const second = await this.#attempt(run);
-      return "result" in second ? endingOf(live, second.result) : second;
+      return "result" in second ? { ...endingOf(live, second.result), runtime: second.runtime } : second;
     } finally {
       limits.cancel();
     }
   }
 
   /** One prompt to the agent: what it answered, or the turn's ending where there was no answer to have. */
-  async #attempt(run: Run): Promise<{ readonly result: TurnResult } | TurnEnding> {
-    const { live } = run;
+  async #attempt(run: Run): Promise<Heard | TurnEnding> {
+    const { live, runtime } = run;
     const lease = await this.#acquire(run);
     if (!("session" in lease)) return lease;
     let result: TurnResult | "lost" | "given_up";
@@ -220,7 +227,7 @@ export class TurnRunner {
     }
     if (result !== "lost" && isGone(result)) await lease.discard();
     else lease.release();
-    return result === "lost" ? lostEnding() : { result };
+    return result === "lost" ? lostEnding() : { result, runtime: { name: runtime.name, ref: lease.session.ref } };
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
@@ -231,7 +238,7 @@ export class TurnRunner {
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
-        request: () => openRequestFor(material, { config, reader: store, signal: live.signal }),
+        request: () => openRequestFor(material, { config, reader: store, runtime, signal: live.signal }),
       });
     } catch (cause) {
       if (live.stopReason !== null) return cancelledEnding(live);
@@ -243,10 +250,10 @@ export class TurnRunner {
 
   async #speak(run: Run, lease: Lease): Promise<TurnResult | "lost" | "given_up"> {
     const { live, material, runtime, place } = run;
-    const input = turnInputFor(material, lease, this.#options.ids.token());
+    const input = turnInputFor(material, { ...lease, history: runtime.history }, this.#options.ids.token());
     const marking = this.#mark(live, {
       facts: {
-        text: input.facts,
+        text: promptOf({ ...input, text: "" }),
         seen: material.roomLines.bound,
         notesThrough: material.notes.at(-1)?.n ?? 0,
         entriesThrough: material.throughEntry,
@@ -348,12 +355,12 @@ export class TurnRunner {
     return marked === "marked";
   }
 
-  async #settle(live: LiveTurn, ending: TurnEnding, runtime: string): Promise<boolean> {
+  async #settle(live: LiveTurn, ending: TurnEnding): Promise<boolean> {
     const { store, clock, claim, onFault, onSettled, onUnsettled } = this.#options;
     const { id: turnId, attempt } = live.turn;
     while (live.stopReason?.kind !== "lost") {
       try {
-        const result = await store.settle({ turnId, attempt, now: clock.now(), runtime, ...ending }, claim());
+        const result = await store.settle({ turnId, attempt, now: clock.now(), ...ending }, claim());
         if (result.kind === "not_running") return false;
         this.#live.delete(turnId);
         live.end(result);

@@ -46,7 +46,7 @@ export function storeContract(
           attempt: turn.attempt,
           now: clock.now(),
           outcome: { state: "answered", text },
-          runtime: "demo",
+          runtime: { name: "demo", ref: "r" },
         },
         claim,
       );
@@ -293,7 +293,13 @@ export function storeContract(
         await expect(store.keep({ kind: "prune", now: 0 }, old)).rejects.toMatchObject({ code: "stale_claim" });
         expect(
           await second.settle(
-            { turnId: turn.id, attempt: 1, now: 0, outcome: { state: "answered", text: "x" }, runtime: "demo" },
+            {
+              turnId: turn.id,
+              attempt: 1,
+              now: 0,
+              outcome: { state: "answered", text: "x" },
+              runtime: { name: "demo", ref: "r" },
+            },
             newer,
           ),
         ).toEqual({ kind: "not_running" });
@@ -310,7 +316,10 @@ export function storeContract(
         partial: "half",
         notice: { code: "failed" as const, args: { code: "runtime_failed" } },
       };
-      await store.settle({ turnId: turn.id, attempt: 1, now: clock.now(), outcome, runtime: "demo" }, claim);
+      await store.settle(
+        { turnId: turn.id, attempt: 1, now: clock.now(), outcome, runtime: { name: "demo", ref: "r" } },
+        claim,
+      );
       const entries = await store.transcript({ sessionId: turn.sessionId, limit: 10 });
       expect(entries.map((entry) => [entry.role, entry.mark, entry.text])).toEqual([
         ["user", null, "1"],
@@ -527,7 +536,7 @@ export function storeContract(
           now: clock.now(),
           outcome: { state: "answered", text: "abc" },
           parts: ["a", "b", "c"],
-          runtime: "demo",
+          runtime: { name: "demo", ref: "r" },
         },
         claim,
       );

@@ -289,6 +289,7 @@ async function gatewayThatSays(words: string): Promise<void> {
   };
   const runtime: Runtime = {
     name: "demo",
+    history: "own",
     effectsAtPrompt: "none",
     open: async () => session,
     probe: async () => ({ ok: true, detail: "" }),

@@ -98,6 +98,7 @@ function entry(seq: number, of: Partial<EntryRow>): EntryRow {
     text: "",
     at: 0,
     platform: null,
+    prompted: false,
     delivery: null,
     ...of,
   };

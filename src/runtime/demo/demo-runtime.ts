@@ -31,6 +31,7 @@ export function createDemoRuntime({ clock }: DemoRuntimeOptions): DemoRuntime {
   let isClosed = false;
   return {
     name: "demo",
+    history: "own",
     effectsAtPrompt: "none",
     get sideEffects() {
       return sideEffects;

@@ -2,10 +2,12 @@ import type { Role } from "../../conversation/person.ts";
 import type { Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
 import type {
+  Audience,
   BindingRow,
   ConversationRow,
   DeliveryRow,
   EntryRow,
+  ExchangeRow,
   MessageFate,
   Note,
   RefusedRow,
@@ -69,12 +71,7 @@ export class SqliteReader implements StoreReader {
   async turnMaterial(turnId: number): Promise<TurnMaterial | null> {
     const record = this.#turn(turnId);
     if (record === undefined) return null;
-    const messages = this.db
-      .all<MessageRecord>(
-        "SELECT m.* FROM intake i JOIN message m ON m.id = i.message_id WHERE i.turn_id = ? ORDER BY m.id",
-        record.id,
-      )
-      .map(messageOf);
+    const messages = this.#messagesOf(record.id);
     const session = this.#session(record.session_id)!;
     const conversation = this.#conversation("id = ?", record.conversation_id)!;
     const state = this.#runtimeState(session.id);
@@ -105,7 +102,7 @@ export class SqliteReader implements StoreReader {
       earlier: throughEntry,
       throughEntry,
       roomLines: this.#roomLines(record, messages),
-      missed: state === undefined ? [] : this.#missed(record, state, throughEntry),
+      missed: this.#missed(record, state, throughEntry),
       afterCancel: this.#isAfterCancel(session.id, throughEntry),
     };
   }
@@ -148,17 +145,18 @@ export class SqliteReader implements StoreReader {
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
-  #missed(turn: TurnRecord, state: RuntimeStateRow, throughEntry: number): EntryRow[] {
-    if (state.seenThrough >= throughEntry) return [];
+  #missed(turn: TurnRecord, state: RuntimeStateRow | undefined, throughEntry: number): EntryRow[] {
+    const seenThrough = state?.seenThrough ?? 0;
+    if (seenThrough >= throughEntry) return [];
     return this.db
       .all<EntryRecord>(
         `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND NOT EXISTS(
            SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
          ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
         turn.session_id,
-        state.seenThrough,
+        seenThrough,
         throughEntry,
-        state.runtime,
+        state?.runtime ?? "",
       )
       .reverse()
       .map(entryOf);
@@ -297,6 +295,41 @@ export class SqliteReader implements StoreReader {
         query.limit ?? 100,
       )
       .map(sessionOf);
+  }
+
+  async exchanges({
+    sessionId,
+    beforeEntry,
+  }: {
+    sessionId: string;
+    beforeEntry: number;
+  }): Promise<readonly ExchangeRow[]> {
+    const rows = this.db.all<TurnRecord & { mark: string | null; reply: string | null }>(
+      `SELECT t.*, r.mark, CASE WHEN r.role = 'assistant' THEN coalesce(m.body, r.body) END AS reply
+       FROM (SELECT turn_id, min(seq) AS first FROM entry WHERE session_id = ?1 AND seq < ?2 AND turn_id IS NOT NULL GROUP BY turn_id) f
+       JOIN turn t ON t.id = f.turn_id AND t.prompted = 1 AND t.state <> 'running'
+       LEFT JOIN entry r ON r.session_id = t.session_id AND r.seq = t.reply_entry LEFT JOIN message m ON m.id = r.message_id
+       ORDER BY f.first`,
+      sessionId,
+      beforeEntry,
+    );
+    return rows.map((row) => ({
+      turnId: row.id,
+      audience: JSON.parse(row.audience) as Audience,
+      facts: row.facts ?? "",
+      messages: this.#messagesOf(row.id),
+      reply: row.reply,
+      mark: row.mark,
+    }));
+  }
+
+  #messagesOf(turnId: number): Message[] {
+    return this.db
+      .all<MessageRecord>(
+        "SELECT m.* FROM intake i JOIN message m ON m.id = i.message_id WHERE i.turn_id = ? ORDER BY m.id",
+        turnId,
+      )
+      .map(messageOf);
   }
 
   async transcript(query: {

@@ -250,11 +250,13 @@ export interface EntryRecord {
   admitted_at: number | null;
   platform: Platform | null;
   delivery: DeliveryState | null;
+  prompted: number | null;
 }
 
 /** Entries with the message behind them and, for own words, the worst state of their deliveries (O4). */
 export const ENTRY_QUERY = `SELECT e.seq, e.turn_id, e.message_id, e.role, e.mark, e.body, m.body AS text, m.author_kind, m.author_id, m.author_name, m.admitted_at, p.platform,
-  (SELECT d.state FROM delivery d WHERE d.message_id = e.message_id AND d.state <> 'delivered' ORDER BY d.id DESC LIMIT 1) AS delivery
+  (SELECT d.state FROM delivery d WHERE d.message_id = e.message_id AND d.state <> 'delivered' ORDER BY d.id DESC LIMIT 1) AS delivery,
+  (SELECT t.prompted FROM turn t WHERE t.id = e.turn_id) AS prompted
   FROM entry e LEFT JOIN message m ON m.id = e.message_id LEFT JOIN place p ON p.id = m.place_id`;
 
 export function entryOf(row: EntryRecord): EntryRow {
@@ -269,5 +271,6 @@ export function entryOf(row: EntryRecord): EntryRow {
     at: row.admitted_at,
     platform: row.platform,
     delivery: row.delivery,
+    prompted: row.prompted === 1,
   };
 }

@@ -183,7 +183,7 @@ export function settle(db: Database, settlement: Settlement, claim: Claim): Sett
 }
 
 /** What ends a turn: a runner's settlement, or an interruption by a reset or a take-over. */
-type Ending = Pick<Settlement, "outcome" | "parts" | "usage" | "sessionFault">;
+type Ending = Pick<Settlement, "outcome" | "parts" | "usage" | "sessionFault" | "runtime">;
 
 /** An interruption keeps what had been said, and tells the author once. */
 export function interruption(turn: Pick<TurnRecord, "partial">, reason: string): Ending {
@@ -249,6 +249,10 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
     turn.id,
   );
   if (turn.prompted === 1) useUp(db, turn);
+  if (ending.runtime !== undefined) {
+    const { name, ref } = ending.runtime;
+    db.run("UPDATE runtime_state SET ref = ? WHERE session_id = ? AND runtime = ?", ref, turn.session_id, name);
+  }
   countSession(db, session, ending);
   return {
     turn: turnOf({

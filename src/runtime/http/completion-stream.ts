@@ -1,0 +1,268 @@
+/**
+ * One chat completion: sent, and heard to its end. It is whole only with a finish reason; whatever else ends it is a trouble, as data. It
+ * ends at once when its signal aborts, and leaves no connection and no timer.
+ */
+import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { z } from "zod";
+import type { Clock } from "../../util/clock.ts";
+import type { TurnResult } from "../runtime.ts";
+import { Connection, type Loss } from "./connection.ts";
+import { readRetryAfter, readServerError, type ServerError, type Trouble } from "./failures.ts";
+
+export interface CompletionRequest {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  /** The longest silence: of bytes, so that a comment of the server is a sign of life. */
+  readonly idleTimeoutMs: number;
+  readonly signal: AbortSignal;
+  /** In order, each awaited before the next; the time it takes is no silence of the server. If it rejects, so does the completion. */
+  onPart(part: CompletionPart): Promise<void>;
+}
+
+export interface CompletionPart {
+  readonly type: "text" | "thought";
+  readonly text: string;
+}
+
+export type Usage = NonNullable<TurnResult["usage"]>;
+
+export type CompletionEnd =
+  | { readonly kind: "finished"; readonly reason: string; readonly usage?: Usage }
+  | { readonly kind: "broken"; readonly trouble: Trouble; readonly usage?: Usage }
+  | { readonly kind: "cancelled" };
+
+/** After the finish reason only the usage is waited for, after `[DONE]` only the end, so that the connection can serve the next turn. */
+const LAST_WORDS_MS = 2_000;
+const LAST_BYTES_MS = 250;
+const LONGEST_EVENT = 4 * 1024 * 1024;
+const LONGEST_ERROR_BYTES = 64 * 1024;
+
+export async function completion(request: CompletionRequest): Promise<CompletionEnd> {
+  const connection = new Connection(request);
+  try {
+    const { url, headers, body } = request;
+    // A redirect would turn the POST into a GET, and must not take the key elsewhere.
+    const init = { method: "POST", headers, body, redirect: "manual", signal: connection.signal } as const;
+    const sent = await connection.wait(() => request.fetch(url, init), request.idleTimeoutMs);
+    if ("loss" in sent) return lost(sent.loss, (code) => ({ type: "connect", code }));
+    const response = sent.value;
+    if (!response.ok || response.body === null) return await refused(response, connection, request);
+    const contentType = response.headers.get("content-type");
+    if (contentType !== null && !/^text\/event-stream\b/i.test(contentType)) {
+      return { kind: "broken", trouble: { type: "no-stream", contentType } };
+    }
+    return await new Listener(request, connection).hear(response.body);
+  } finally {
+    connection.close();
+  }
+}
+
+function lost(loss: Loss, troubleOf: (code: string) => Trouble): CompletionEnd {
+  if (loss.why === "cancelled") return { kind: "cancelled" };
+  return { kind: "broken", trouble: loss.why === "silence" ? { type: "silence", ms: loss.ms } : troubleOf(loss.code) };
+}
+
+async function refused(
+  response: Response,
+  connection: Connection,
+  { idleTimeoutMs, clock, signal }: CompletionRequest,
+): Promise<CompletionEnd> {
+  if (response.status >= 300 && response.status < 400) {
+    return { kind: "broken", trouble: { type: "redirect", to: plainAddress(response) } };
+  }
+  const said = await readError(response, connection, idleTimeoutMs);
+  if (signal.aborted) return { kind: "cancelled" };
+  const { status, headers } = response;
+  return {
+    kind: "broken",
+    trouble: { type: "status", status, said, retryAfterMs: readRetryAfter(headers, clock.now()) },
+  };
+}
+
+/** Without query and user, where secrets can be. */
+function plainAddress(response: Response): string {
+  const to = response.headers.get("location") ?? "";
+  const url = URL.parse(to, response.url || undefined);
+  return url === null ? "" : `${url.origin}${url.pathname}`;
+}
+
+/** The start of the body, as an error. One that is not to be had says nothing. */
+async function readError(response: Response, connection: Connection, patienceMs: number): Promise<ServerError> {
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  while (reader !== undefined && text.length < LONGEST_ERROR_BYTES) {
+    const read = await connection.wait(() => reader.read(), patienceMs);
+    if ("loss" in read || read.value.done) break;
+    text += decoder.decode(read.value.value, { stream: true });
+  }
+  return readServerError(parseJson(text));
+}
+
+class Listener {
+  readonly #request: CompletionRequest;
+  readonly #connection: Connection;
+  readonly #events: EventSourceMessage[] = [];
+  readonly #parser = createParser({
+    onEvent: (event) => this.#events.push(event),
+    onError: ({ type }) => {
+      if (type === "max-buffer-size-exceeded") this.#isTooLong = true;
+    },
+    maxBufferSize: LONGEST_EVENT,
+  });
+  #isTooLong = false;
+  #isDone = false;
+  #reason: string | null = null;
+  #usage: Usage | null = null;
+
+  constructor(request: CompletionRequest, connection: Connection) {
+    this.#request = request;
+    this.#connection = connection;
+  }
+
+  async hear(body: ReadableStream<Uint8Array>): Promise<CompletionEnd> {
+    const reader = body.getReader();
+    const decoder = new TextDecoder();
+    for (;;) {
+      const read = await this.#connection.wait(() => reader.read(), this.#patienceMs());
+      if ("loss" in read) return this.#endedBy(read.loss);
+      const isLast = read.value.done;
+      // Some servers leave the last line open.
+      this.#parser.feed(isLast ? "\n\n" : decoder.decode(read.value.value, { stream: true }));
+      const end = await this.#takeEvents();
+      if (end !== null) return isLast && isGarbled(end) ? this.#over({ type: "cut" }) : end;
+      if (isLast) return this.#over({ type: "cut" });
+    }
+  }
+
+  #patienceMs(): number {
+    if (this.#reason === null) return this.#request.idleTimeoutMs;
+    return Math.min(this.#request.idleTimeoutMs, this.#isDone ? LAST_BYTES_MS : LAST_WORDS_MS);
+  }
+
+  #endedBy(loss: Loss): CompletionEnd {
+    if (loss.why === "cancelled") return { kind: "cancelled" };
+    return this.#over(loss.why === "silence" ? { type: "silence", ms: loss.ms } : { type: "cut" });
+  }
+
+  /** The stream is over: with a finish reason that is an end, without one it is a trouble. */
+  #over(trouble: Trouble): CompletionEnd {
+    const usage = this.#usage === null ? {} : { usage: this.#usage };
+    return this.#reason === null
+      ? { kind: "broken", trouble, ...usage }
+      : { kind: "finished", reason: this.#reason, ...usage };
+  }
+
+  async #takeEvents(): Promise<CompletionEnd | null> {
+    for (const event of this.#events.splice(0)) {
+      const end = await this.#take(event);
+      if (end !== null) return end;
+      if (this.#request.signal.aborted) return { kind: "cancelled" };
+    }
+    return this.#isTooLong ? this.#over({ type: "garbled" }) : null;
+  }
+
+  async #take({ event = "message", data }: EventSourceMessage): Promise<CompletionEnd | null> {
+    // Events of the server's own (a tool's progress) are no completion.
+    if (event !== "message" && event !== "error") return null;
+    if (this.#isDone) return null;
+    if (data.trim() === "[DONE]") {
+      this.#isDone = true;
+      return this.#reason === null ? this.#over({ type: "cut" }) : null;
+    }
+    const { data: chunk } = chunkShape.safeParse(parseJson(data));
+    if (chunk === undefined) return this.#over({ type: "garbled" });
+    if (event === "error" || chunk.error != null) return this.#over(troubleSaid(parseJson(data)));
+    if (chunk.usage != null) this.#usage = usageOf(chunk.usage);
+    const [choice] = chunk.choices ?? [];
+    if (choice === undefined) return null;
+    const { delta, finish_reason: reason } = choice;
+    const called = delta?.tool_calls?.[0] ?? (delta?.function_call == null ? null : { function: delta.function_call });
+    if (called != null) return this.#over({ type: "tool-call", tool: called.function?.name ?? "" });
+    await this.#tell("thought", delta?.reasoning_content || delta?.reasoning || "");
+    if (this.#request.signal.aborted) return { kind: "cancelled" };
+    await this.#tell("text", textOf(delta?.content) || delta?.refusal || "");
+    // COMPAT: some servers send an empty reason until there is one.
+    if (reason) this.#reason = reason;
+    return null;
+  }
+
+  async #tell(type: CompletionPart["type"], text: string): Promise<void> {
+    if (text !== "") await this.#request.onPart({ type, text });
+  }
+}
+
+function isGarbled(end: CompletionEnd): boolean {
+  return end.kind === "broken" && end.trouble.type === "garbled";
+}
+
+/** An error in the stream: its code is a status where the server gives one, else it counts as the server's fault. */
+function troubleSaid(body: unknown): Trouble {
+  const said = readServerError(body);
+  const status = Number(/\b[45]\d\d\b/.exec(said.code)?.[0] ?? (/rate_limit/.test(said.code) ? 429 : NaN));
+  const isRequestFault = /invalid_request|context|BadRequest/i.test(said.code);
+  return {
+    type: "status",
+    status: Number.isNaN(status) ? (isRequestFault ? 400 : 500) : status,
+    said,
+    retryAfterMs: null,
+  };
+}
+
+const call = z.object({ name: z.string().nullish() }).nullish();
+const content = z.union([z.string(), z.array(z.object({ type: z.string().nullish(), text: z.string().nullish() }))]);
+const count = z.number().nonnegative();
+const usageShape = z.object({
+  prompt_tokens: count,
+  completion_tokens: count.nullish(),
+  prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  prompt_cache_hit_tokens: count.nullish(),
+});
+const chunkShape = z.object({
+  error: z.unknown().optional(),
+  choices: z
+    .array(
+      z.object({
+        delta: z
+          .object({
+            content: content.nullish(),
+            refusal: z.string().nullish(),
+            reasoning_content: z.string().nullish(),
+            reasoning: z.string().nullish(),
+            tool_calls: z.array(z.object({ function: call })).nullish(),
+            function_call: call,
+          })
+          .nullish(),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .nullish(),
+  /** A count in another form is none. */
+  usage: usageShape.nullish().catch(null),
+});
+
+function usageOf(usage: z.infer<typeof usageShape>): Usage {
+  const cached = usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens;
+  return {
+    input: usage.prompt_tokens,
+    output: usage.completion_tokens ?? 0,
+    ...(cached == null ? {} : { cachedInput: cached }),
+  };
+}
+
+function textOf(said: z.infer<typeof content> | null | undefined): string {
+  if (said == null || typeof said === "string") return said ?? "";
+  return said.map((part) => (part.type == null || part.type === "text" ? (part.text ?? "") : "")).join("");
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // No JSON: whoever asked sees that there is nothing.
+    return undefined;
+  }
+}

@@ -1,0 +1,37 @@
+import type { AgentConfig, Config } from "./config.ts";
+import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
+import { createHttpRuntime } from "./runtime/http/http-runtime.ts";
+import { withPreset } from "./runtime/http/presets.ts";
+import type { Runtime } from "./runtime/runtime.ts";
+import type { Clock } from "./util/clock.ts";
+
+export interface RuntimesOptions {
+  readonly clock: Clock;
+  readonly chance: () => number;
+  /** By kind, instead of the built-in ones. */
+  readonly given?: Readonly<Record<string, Runtime>>;
+}
+
+/** One runtime for each agent of the configuration; those of the demo share one. Throws `config_invalid`. */
+export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
+  const demo = options.given?.demo ?? createDemoRuntime({ clock: options.clock });
+  return new Map(Object.values(config.agents).map((agent) => [agent.name, createRuntime(agent, options, demo)]));
+}
+
+function createRuntime(
+  { name, runtime }: AgentConfig,
+  { clock, chance, given }: RuntimesOptions,
+  demo: Runtime,
+): Runtime {
+  if (runtime.kind === "demo") return demo;
+  const other = given?.[runtime.kind];
+  if (other !== undefined) return other;
+  const { preset, baseUrl, window, headers, ...model } = runtime;
+  const written = {
+    headers,
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    ...(window === undefined ? {} : { window }),
+  };
+  const server = preset === undefined ? written : withPreset(preset, written);
+  return createHttpRuntime({ name: `http:${name}`, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+}
