@@ -1,5 +1,7 @@
 import type { Target } from "../message/target.ts";
 import type { Settlement } from "../store/store.ts";
+import { limitOf } from "./limits.ts";
+import { splitText } from "./split.ts";
 
 /** The agent says it alone when there is nothing to say (O5). */
 const SILENCE = "NO_REPLY";
@@ -22,7 +24,8 @@ export function assembleReply(text: string, target: Target): Pick<Settlement, "o
   return { outcome: { state: "answered", text }, parts: partsFor(text, target) };
 }
 
-/** Pull doors take a text whole. */
-function partsFor(text: string, _target: Target): readonly string[] {
-  return [text];
+/** Pull doors take a text whole. A part of nothing but white space is left out: platforms refuse it, and with it the rest of the reply. */
+function partsFor(text: string, target: Target): readonly string[] {
+  const limit = limitOf(target);
+  return limit === null ? [text] : splitText(text, limit).filter((part) => part.trim() !== "");
 }
