@@ -28,8 +28,8 @@ export interface OutboxOptions {
  */
 export class Outbox {
   readonly #options: OutboxOptions;
-  /** Lanes at work, and whether they were told of more meanwhile. */
-  readonly #lanes = new Map<string, { done: Promise<void> }>();
+  /** Lanes at work, with the head that was written as `sending` when the lane was empty, and its worker still on the way out. */
+  readonly #lanes = new Map<string, { done: Promise<void>; head: DeliveryRow | null }>();
   readonly #timers = new Map<string, () => void>();
   readonly #abort = new AbortController();
 
@@ -74,13 +74,15 @@ export class Outbox {
   }
 
   #work(delivery: DeliveryRow): void {
-    if (this.#abort.signal.aborted || this.#lanes.has(delivery.lane) || this.#timers.has(delivery.lane)) return;
-    const lane = { done: Promise.resolve() };
+    const busy = this.#lanes.get(delivery.lane);
+    if (busy !== undefined && delivery.state === "sending") busy.head = delivery;
+    if (this.#abort.signal.aborted || busy !== undefined || this.#timers.has(delivery.lane)) return;
+    const lane = { done: Promise.resolve(), head: null as DeliveryRow | null };
     this.#lanes.set(delivery.lane, lane);
     lane.done = this.#sendLane(delivery)
       .catch((cause) => this.#fault(delivery.lane, cause))
       .finally(() => this.#lanes.delete(delivery.lane))
-      .then(() => this.#next(delivery.lane))
+      .then(() => (lane.head === null ? this.#next(delivery.lane) : this.#work(lane.head)))
       .catch((cause) => this.#fault(delivery.lane, cause));
   }
 

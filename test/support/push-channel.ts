@@ -7,9 +7,12 @@ import { RULES } from "./store.ts";
 /** A push door of our own port: what it is to answer to each send is said by the test. */
 export interface PushChannel extends Channel {
   /** The person writes in a chat. */
-  says(text: string, options?: { chat?: string; rules?: Partial<typeof RULES> }): Promise<AdmitOutcome>;
+  says(
+    text: string,
+    options?: { chat?: string; thread?: string; rules?: Partial<typeof RULES> },
+  ): Promise<AdmitOutcome>;
   /** What reached the platform. */
-  readonly sent: { readonly chat: string; readonly text: string; readonly key: string }[];
+  readonly sent: { readonly chat: string; readonly thread?: string; readonly text: string; readonly key: string }[];
   /** The next answers of the platform; when none is left, everything is sent. */
   readonly answers: (SendResult | Promise<SendResult>)[];
   /** How often sending was tried. */
@@ -37,13 +40,16 @@ export function createPushChannel(options: { recognisesRepeats?: boolean } = {})
       async send(target: Target, text: string, { idempotencyKey }): Promise<SendResult> {
         channel.attempts += 1;
         const answer = (await channel.answers.shift()) ?? { kind: "sent", externalId: randomUUID() };
-        if (answer.kind === "sent") channel.sent.push({ chat: target.chatId, text, key: idempotencyKey });
+        const { chatId: chat, threadId: thread } = target;
+        if (answer.kind === "sent")
+          channel.sent.push({ chat, text, key: idempotencyKey, ...(thread === undefined ? {} : { thread }) });
         return answer;
       },
     },
-    async says(text, { chat = "7", rules = {} } = {}) {
+    async says(text, { chat = "7", thread, rules = {} } = {}) {
       if (inbox === null) throw new Error("the channel does not run");
       const id = randomUUID();
+      const inThread = thread === undefined ? {} : { threadId: thread };
       const event: MessageEvent = {
         kind: "message",
         eventId: id,
@@ -56,8 +62,9 @@ export function createPushChannel(options: { recognisesRepeats?: boolean } = {})
           userId: "42",
           isBot: false,
           messageId: id,
+          ...inThread,
         },
-        target: { door: "push", platform: "telegram", account: "bot", chatId: chat },
+        target: { door: "push", platform: "telegram", account: "bot", chatId: chat, ...inThread },
         speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
         text,
         saidAt: 0,
