@@ -51,8 +51,12 @@ const tails = new Map<string, Promise<unknown>>();
 
 function open(name: string): Promise<AgentSession> {
   let room = 12_000;
-  const lines = (latest.all(name) as unknown as HistoryLine[]).filter((line) => (room -= line.text.length) >= 0);
-  const primer = { total: Number(counted.get(name)?.n), lines: lines.reverse() };
+  const fits = (line: HistoryLine): boolean => {
+    room -= line.text.length;
+    return room >= 0;
+  };
+  const lines = (latest.all(name) as unknown as HistoryLine[]).filter(fits).reverse();
+  const primer = { total: Number(counted.get(name)?.n), lines };
   return runtime.open({ sessionId: name, sessionKey: name, stablePart: "", primer, signal });
 }
 
@@ -80,7 +84,8 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
     user: string;
     messages: { content: string }[];
   };
-  const turn = (tails.get(body.user) ?? Promise.resolve()).then(() => answer(body.user, body.messages.at(-1)!.content));
+  const run = () => answer(body.user, body.messages.at(-1)!.content);
+  const turn = Promise.resolve(tails.get(body.user)).then(run, run);
   tails.set(body.user, turn);
   const { turnId, text } = await turn;
   if (tails.get(body.user) === turn) tails.delete(body.user);

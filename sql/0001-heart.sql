@@ -25,6 +25,7 @@ CREATE TABLE conversation(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, agen
   kind TEXT NOT NULL DEFAULT 'kept' CHECK(kind IN('kept','once')), current_session TEXT, target TEXT NOT NULL, reset_policy TEXT, at INT NOT NULL,
   FOREIGN KEY(current_session, id) REFERENCES session(id, home) DEFERRABLE INITIALLY DEFERRED) STRICT;   -- a current session is always one of its own (H9)
 CREATE INDEX conversation_person ON conversation(person_id, at);
+CREATE INDEX conversation_place ON conversation(place_id);
 CREATE INDEX conversation_once ON conversation(at) WHERE kind = 'once';
 
 CREATE TABLE session(id TEXT PRIMARY KEY, home INT NOT NULL REFERENCES conversation, agent TEXT NOT NULL, owner_person TEXT, parent_id TEXT,
@@ -42,9 +43,10 @@ CREATE TABLE turn(id INTEGER PRIMARY KEY, session_id TEXT NOT NULL REFERENCES se
   ready_at INT NOT NULL, messages INT NOT NULL DEFAULT 1, target TEXT NOT NULL, audience TEXT NOT NULL, authority TEXT NOT NULL, bound TEXT CHECK(bound IN('live','pinned','default')),
   facts TEXT, seen_bound TEXT, partial TEXT, usage TEXT, reply_entry INT, admitted_at INT NOT NULL, begun_at INT, settled_at INT) STRICT;
 CREATE UNIQUE INDEX turn_one_running ON turn(session_id) WHERE state = 'running';   -- T1
-CREATE INDEX turn_open ON turn(session_id, id) WHERE state IN('queued','running');
-CREATE INDEX turn_open_conversation ON turn(conversation_id, id) WHERE state IN('queued','running');
-CREATE INDEX turn_conversation ON turn(conversation_id, id);
+-- With the state as a column and not as a condition: SQLite does not infer a partial index from `state = 'queued'`, and prefers a full one for ORDER BY id.
+CREATE INDEX turn_session ON turn(session_id, state);
+CREATE INDEX turn_conversation ON turn(conversation_id, state);
+CREATE INDEX turn_queued ON turn(session_id) WHERE state = 'queued';   -- with turn_one_running: the few that a start looks for
 
 CREATE TABLE intake(conversation_id INT NOT NULL REFERENCES conversation, message_id INT NOT NULL REFERENCES message, turn_id INT REFERENCES turn,
   fate TEXT CHECK(fate IN('answered','recorded','failed','interrupted','withdrawn','refused')), reason TEXT,   -- fate only when final (T10)
@@ -63,6 +65,7 @@ CREATE TABLE binding(conversation_id INT NOT NULL REFERENCES conversation, kind 
   sent_at INT NOT NULL, ttl_ms INT, set_by TEXT NOT NULL, PRIMARY KEY(conversation_id, kind)) STRICT, WITHOUT ROWID;
 CREATE INDEX binding_session ON binding(session_id);
 CREATE TABLE seen(session_id TEXT NOT NULL REFERENCES session, place_id INT NOT NULL REFERENCES place, through_seq INT NOT NULL, PRIMARY KEY(session_id, place_id)) STRICT, WITHOUT ROWID;   -- H11
+CREATE INDEX seen_place ON seen(place_id);
 CREATE TABLE runtime_state(session_id TEXT NOT NULL REFERENCES session, runtime TEXT NOT NULL, ref TEXT, seen_through INT NOT NULL DEFAULT 0,
   status TEXT NOT NULL DEFAULT 'healthy' CHECK(status IN('healthy','degraded','broken')), restarts INT NOT NULL DEFAULT 0, last_used_at INT, PRIMARY KEY(session_id, runtime)) STRICT, WITHOUT ROWID;
 

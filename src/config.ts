@@ -931,7 +931,7 @@ function readOptional(path: string): string | null {
     return readFileSync(path, "utf8");
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    if (code === "ENOENT") return null;
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw invalid([`${path}: it cannot be read (${code})`], cause);
   }
 }

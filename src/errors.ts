@@ -34,6 +34,9 @@ const KINDS = {
   session_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the sessions." },
   message_unknown: { status: 404, exit: 1, remedy: "Check the id; ids of messages are numbers." },
   route_unknown: { status: 404, exit: 1, remedy: "docs/http.md lists the routes." },
+  method_unknown: { status: 405, exit: 1, remedy: "Use one of the methods that the Allow header names." },
+  request_late: { status: 408, exit: 1, remedy: "Send the whole request without a pause." },
+  headers_too_large: { status: 431, exit: 1, remedy: "Send at most 16 KB of headers." },
   session_required: {
     status: 400,
     exit: 2,

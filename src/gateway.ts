@@ -7,7 +7,7 @@ import type { Person } from "./conversation/person.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
-import { EventBus } from "./events.ts";
+import { EventBus, type GatewayEvents } from "./events.ts";
 import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
@@ -106,6 +106,7 @@ export class Gateway {
       pool: this.pool,
       runtimeOf: (agent) => this.#runtimeOf(agent),
       events: this.events,
+      onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
       onSettled,
       onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
       onFault,
@@ -157,6 +158,10 @@ export class Gateway {
   get runningTurns(): number {
     return this.#runner.running;
   }
+  /** The turns that run now, as `turn:begun` told of them. */
+  get turnsBegun(): readonly GatewayEvents["turn:begun"][] {
+    return this.#runner.begun;
+  }
 
   /** Takes the claim, takes over what an earlier run left, and opens the channels. */
   async start(): Promise<void> {
@@ -201,7 +206,9 @@ export class Gateway {
 
   /** How a turn ended; resolves when it has. */
   answerOf(turnId: number): Promise<TurnAnswer> {
-    return this.#answers.of(turnId, this.#runner.live(turnId) !== undefined);
+    const live = this.#runner.live(turnId);
+    // One that a reset has ended is over, even while its agent comes to its end.
+    return this.#answers.of(turnId, live !== undefined && live.stopReason?.kind !== "lost");
   }
 
   /** Sees a turn's words, from its first on. Returns the way to stop watching. */

@@ -28,7 +28,8 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const gateway = new Gateway({ config, store, log });
     closers[closers.length - 1] = () => gateway.stop();
     const http: HttpServer = await startHttpServer({ gateway, ownerToken, log, startedAt: Date.now() });
-    closers.push(() => http.close());
+    // After the gateway: whoever waits for a turn that is interrupted is told so before the connection is closed.
+    closers.splice(-1, 0, () => http.close());
     await gateway.start();
     const url = urlOf(http.address);
     lock.publish(url);

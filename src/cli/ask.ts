@@ -1,5 +1,5 @@
-import { type Posted, withoutPartial } from "../channel/console/transcript.ts";
-import { asTertuliaError, type ErrorCode, isErrorCode, TertuliaError } from "../errors.ts";
+import type { Posted } from "../channel/console/transcript.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Client } from "./client.ts";
 import { output } from "./output.ts";
 import { readable } from "./screen.ts";
@@ -34,8 +34,7 @@ export async function ask(talk: Talk, text: string): Promise<void> {
     // There is nobody who could be asked.
     while ((await attachment.settled()) === "asked") await attachment.answer(transcript.ownQuestion!, null);
     const answer = posted.turn === null ? undefined : transcript.answerOf(posted.turn);
-    if (answer !== undefined && answer.state !== "answered")
-      throw await problemOf(talk.client, posted, answer.state, answer.reason);
+    if (answer !== undefined && answer.state !== "answered") throw await problemOf(talk.client, posted);
     const reply = answer === undefined ? (posted.reply ?? "") : answer.silent ? "" : answer.text;
     const { session, turn, message, conversation } = posted;
     if (flags.json) outputJson({ text: reply, session, turn, message, conversation, state: "answered" });
@@ -44,25 +43,15 @@ export async function ask(talk: Talk, text: string): Promise<void> {
   }
 }
 
-/** The sentence that the author of the message got. */
-async function problemOf(
-  client: Client,
-  { message }: Posted,
-  state: string,
-  reason: string | null,
-): Promise<TertuliaError> {
-  const { answer } = await client.get<{ answer: { text: string; notices: string[] } | null }>(
+/** The error that the author of the message got. */
+async function problemOf(client: Client, { message }: Posted): Promise<TertuliaError> {
+  const { answer } = await client.get<{ answer: { problem: ReturnType<TertuliaError["toJSON"]> | null } | null }>(
     `/api/messages/${message}`,
   );
-  const said = answer?.notices.map((notice) => withoutPartial(notice, answer.text)).join(" ") ?? "";
-  const error = new TertuliaError(codeOf(state, reason), said || `The message was not answered (${reason ?? state}).`);
-  // The sentence names the remedy already.
-  return new TertuliaError(error.code, error.message.replace(` ${error.remedy}`, ""), { remedy: error.remedy });
-}
-
-function codeOf(state: string, reason: string | null): ErrorCode {
-  if (state === "withdrawn") return "turn_withdrawn";
-  if (state === "interrupted") return "turn_interrupted";
-  if (reason === "timeout") return "turn_timeout";
-  return reason !== null && isErrorCode(reason) ? reason : "turn_failed";
+  const {
+    code,
+    message: sentence,
+    remedy,
+  } = answer?.problem ?? { code: "turn_failed" as const, message: "The message was not answered." };
+  return new TertuliaError(code, sentence, remedy === undefined ? {} : { remedy });
 }

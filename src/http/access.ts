@@ -1,6 +1,7 @@
 import { parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
+import { isOwnDoor } from "../message/source.ts";
 import type { ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
 
 /** A token reaches its own person's conversations only; raw keys are for the owner (K19). What one may not see does not exist. */
@@ -22,9 +23,27 @@ export async function sessionFor(reader: StoreReader, person: Person, id: string
   return session;
 }
 
-/** Whether a key names a door of this person, seen or not yet. */
+/** Whether a key names a conversation of this person, seen or not yet: an own door (K19), or the one of all doors (K12). */
 export function isOwnKey(person: Person, key: string): boolean {
   if (person.role === "owner") return true;
   const parts = parseSessionKey(key);
-  return parts.form === "chat" && parseOwnDoorChatId(parts.chatId)?.personId === person.id;
+  if (parts.form === "person") return parts.personId === person.id;
+  if (parts.form !== "chat" || parts.chatType !== "dm" || !isOwnDoor(parts.platform)) return false;
+  return parseOwnDoorChatId(parts.chatId)?.personId === person.id;
+}
+
+/** Throws `conversation_unknown` for what is no key, or somebody else's. */
+export function requireOwnKey(person: Person, key: string): void {
+  if (isSessionKey(key) && isOwnKey(person, key)) return;
+  throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
+}
+
+function isSessionKey(key: string): boolean {
+  try {
+    parseSessionKey(key);
+    return true;
+  } catch (cause) {
+    if (cause instanceof TertuliaError && cause.code === "source_invalid") return false;
+    throw cause;
+  }
 }

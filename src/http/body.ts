@@ -1,24 +1,41 @@
+import type { IncomingMessage } from "node:http";
 import type { Context } from "hono";
 import type { z } from "zod";
 import { TertuliaError } from "../errors.ts";
+import type { Env } from "./wire.ts";
 
 /** 1 MB, said in the error (docs/http.md). */
 export const BODY_LIMIT = 1_000_000;
 
 /** A request's JSON as its schema says. Throws `body_too_large`, or `request_invalid` with the place and the problem. */
-export async function jsonBody<T>(context: Context, schema: z.ZodType<T>): Promise<T> {
-  const parsed = schema.safeParse(await readJson(context));
+export async function jsonBody<T>(context: Context<Env>, schema: z.ZodType<T>): Promise<T> {
+  const parsed = schema.safeParse(parseJson(await readBytes(context.env.incoming)));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue?.path.join(".") || "the body";
   throw new TertuliaError("request_invalid", `${where}: ${issue?.message ?? "not as expected"}.`);
 }
 
-async function readJson(context: Context): Promise<unknown> {
-  const declared = Number(context.req.header("content-length") ?? 0);
-  if (declared > BODY_LIMIT) throw tooLarge();
-  const bytes = await context.req.arrayBuffer();
-  if (bytes.byteLength > BODY_LIMIT) throw tooLarge();
+/** Never holds more than the limit, whether or not a length was declared. */
+async function readBytes(incoming: IncomingMessage): Promise<Buffer> {
+  if (Number(incoming.headers["content-length"] ?? 0) > BODY_LIMIT) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    // Destroying the request would take the socket along, and with it the answer that says why.
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > BODY_LIMIT) break;
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    throw new TertuliaError("request_invalid", "The connection was closed before the end of the body.", { cause });
+  }
+  if (size > BODY_LIMIT) throw tooLarge();
+  return Buffer.concat(chunks);
+}
+
+function parseJson(bytes: Buffer): unknown {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);

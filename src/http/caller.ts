@@ -1,20 +1,21 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Config } from "../config.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
 
-/** What is known of a request before it is believed. Header names are lower case. */
+/** What is known of a request before it is believed. */
 export interface RequestFacts {
   readonly method: string;
-  readonly header: (name: string) => string | undefined;
+  readonly headers: IncomingHttpHeaders;
   readonly remoteAddress: string | undefined;
 }
 
 /** Who calls (A4): the bearer of a token, else the owner when the request is truly local. Throws `unauthorized`, `origin_refused`, `content_type`. */
 export function callerOf(facts: RequestFacts, config: Config, ownerToken: string): Person {
   const isWrite = facts.method !== "GET" && facts.method !== "HEAD";
-  if (isWrite) requireSafeWrite(facts);
-  const bearer = /^Bearer (\S+)$/i.exec(facts.header("authorization") ?? "")?.[1];
+  if (isWrite) requireSafeWrite(facts.headers);
+  const bearer = /^Bearer (\S+)$/i.exec(facts.headers.authorization ?? "")?.[1];
   if (bearer !== undefined) {
     const person = personOfToken(bearer, config, ownerToken);
     if (person !== null) return person;
@@ -27,30 +28,34 @@ export function callerOf(facts: RequestFacts, config: Config, ownerToken: string
 }
 
 /** Every write needs JSON and a same or absent Origin, on loopback too: a page elsewhere cannot send either unseen. */
-function requireSafeWrite(facts: RequestFacts): void {
-  const origin = facts.header("origin");
-  if (origin !== undefined && !isSameOrigin(origin, facts.header("host"))) {
+function requireSafeWrite(headers: IncomingHttpHeaders): void {
+  const { origin, host } = headers;
+  if (origin !== undefined && !isSameOrigin(origin, host)) {
     throw new TertuliaError("origin_refused", `A page at ${JSON.stringify(origin)} may not write here.`);
   }
-  if (!/^application\/json\b/i.test(facts.header("content-type") ?? "")) {
+  if (!/^application\/json\s*(;|$)/i.test(headers["content-type"] ?? "")) {
     throw new TertuliaError("content_type", "A write needs the content type application/json.");
   }
 }
 
 function isSameOrigin(origin: string, host: string | undefined): boolean {
-  return URL.canParse(origin) && new URL(origin).host === host;
+  return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
 }
 
 /** From this machine, not through a proxy, and meant for this machine (no rebound name). */
-function isTrulyLocal(facts: RequestFacts): boolean {
-  const address = (facts.remoteAddress ?? "").replace(/^::ffff:/i, "");
+function isTrulyLocal({ headers, remoteAddress }: RequestFacts): boolean {
+  const address = (remoteAddress ?? "").replace(/^::ffff:/i, "");
   if (!/^127\.\d+\.\d+\.\d+$/.test(address) && address !== "::1") return false;
-  const isProxied = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"].some(
-    (name) => facts.header(name) !== undefined,
-  );
-  if (isProxied) return false;
-  const host = (facts.header("host") ?? "").replace(/:\d+$/, "").toLowerCase();
+  if (Object.keys(headers).some(isProxyHeader)) return false;
+  const host = (headers.host ?? "").replace(/:\d+$/, "").toLowerCase();
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+const PROXY_HEADERS = ["forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"];
+
+/** Names are lower case. */
+function isProxyHeader(name: string): boolean {
+  return name.startsWith("x-forwarded") || PROXY_HEADERS.includes(name);
 }
 
 function personOfToken(token: string, config: Config, ownerToken: string): Person | null {

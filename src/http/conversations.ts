@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
 import { Hono } from "hono";
 import { z } from "zod";
 import type { Gateway } from "../gateway.ts";
 import { renderNotice } from "../reply/render-notice.ts";
 import { conversationFor } from "./access.ts";
 import { jsonBody } from "./body.ts";
+import { idempotencyKey, idempotencyOf } from "./idempotency.ts";
 import type { Env } from "./wire.ts";
 
 const MessageBody = z.strictObject({ text: z.string() });
@@ -27,13 +27,12 @@ export function conversations(gateway: Gateway): Hono<Env> {
   /** Stored in that conversation's place with the caller as author; 202, for its answer comes over /api/events and /api/messages. */
   app.post("/:key/messages", async (context) => {
     const { text } = await jsonBody(context, MessageBody);
-    const key = context.req.header("idempotency-key");
     const said = await gateway.say({
       person: context.get("caller"),
       agent: gateway.config.defaultAgent,
       door: { key: context.req.param("key") },
       text,
-      ...(key === undefined ? {} : { idempotency: { key, bodyHash: createHash("sha256").update(text).digest("hex") } }),
+      ...idempotencyOf(idempotencyKey(context), text),
     });
     const base = { message: said.messageId, conversation: said.key };
     switch (said.kind) {

@@ -1,19 +1,12 @@
 import { Hono } from "hono";
-import { streamSSE } from "hono/streaming";
-import { TertuliaError } from "../errors.ts";
 import type { GatewayEvent } from "../events.ts";
 import type { Gateway, Person } from "../gateway.ts";
-import { isOwnKey } from "./access.ts";
+import { exceptSilence } from "../reply/silence.ts";
+import { isOwnKey, requireOwnKey } from "./access.ts";
+import { sse } from "./sse.ts";
 import type { Env } from "./wire.ts";
 
-/** A reader that does not keep up is cut: it comes back and asks for what it missed. */
-const MOST_WAITING = 10_000;
 const KEEPALIVE_MS = 15_000;
-
-interface Line {
-  readonly event: string;
-  readonly data: unknown;
-}
 
 /**
  * Events as they happen, as server-sent events: all that the caller may see, or those of `?conversation=KEY` (with what
@@ -24,63 +17,51 @@ export function eventStream(gateway: Gateway, closing: AbortSignal): Hono<Env> {
   app.get("/", (context) => {
     const caller = context.get("caller");
     const key = context.req.query("conversation");
-    if (key !== undefined && !isOwnKey(caller, key))
-      throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
-    return streamSSE(context, async (stream) => {
-      const lines: Line[] = [{ event: "hello", data: { conversation: key ?? null } }];
-      let wake = Promise.withResolvers<void>();
-      let isOpen = true;
-      const push = (event: string, data: unknown): void => {
-        lines.push({ event, data });
-        if (lines.length > MOST_WAITING) close();
-        wake.resolve();
-      };
-      const close = (): void => {
-        isOpen = false;
-        wake.resolve();
-      };
+    if (key !== undefined) requireOwnKey(caller, key);
+    return sse(context, async (reader) => {
+      const push = (event: string, data: unknown): void => reader.push(JSON.stringify(data), event);
+      push("hello", { conversation: key ?? null });
       const follow = followTurns(gateway, push);
-      const unsubscribe = gateway.events.subscribe((event) => {
-        if (!concerns(event, key)) return;
-        if (!isForCaller(caller, event)) return;
+      const tell = (event: GatewayEvent): void => {
+        if (!concerns(event, key) || !isForCaller(caller, event)) return;
         push(event.name, event.payload);
         if (event.name === "turn:begun") follow(event.payload.turn.id);
-      });
+      };
+      const unsubscribe = gateway.events.subscribe(tell);
+      // Whoever comes in the middle of a turn is told of it, and of its words so far.
+      for (const payload of gateway.turnsBegun) tell({ name: "turn:begun", payload });
       const keepalive = setInterval(() => push("keepalive", {}), KEEPALIVE_MS);
-      stream.onAbort(close);
-      closing.addEventListener("abort", close, { once: true });
-      try {
-        while (isOpen) {
-          const line = lines.shift();
-          if (line !== undefined) {
-            await stream.writeSSE({ event: line.event, data: JSON.stringify(line.data) });
-            continue;
-          }
-          await wake.promise;
-          wake = Promise.withResolvers<void>();
-        }
-      } finally {
-        clearInterval(keepalive);
-        closing.removeEventListener("abort", close);
-        unsubscribe();
-        follow(null);
-      }
+      await firstAborted(reader.gone, closing);
+      clearInterval(keepalive);
+      unsubscribe();
+      follow(null);
     });
   });
   return app;
 }
 
+/** Resolves when one of the signals is aborted, and leaves nothing on the others. */
+async function firstAborted(...signals: readonly AbortSignal[]): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const done = (): void => resolve();
+  for (const signal of signals) {
+    signal.addEventListener("abort", done, { once: true });
+    if (signal.aborted) resolve();
+  }
+  await promise;
+  for (const signal of signals) signal.removeEventListener("abort", done);
+}
+
 /** Watches every turn it is told of; null stops them all. */
 function followTurns(gateway: Gateway, push: (event: string, data: unknown) => void): (turnId: number | null) => void {
   const watched = new Map<number, () => void>();
-  let isOver = false;
   return (turnId) => {
     if (turnId === null) {
-      isOver = true;
       for (const stop of watched.values()) stop();
       watched.clear();
       return;
     }
+    const say = exceptSilence((text) => push("turn:text", { turnId, text }));
     const stop = gateway.watch(turnId, {
       canAnswer: true,
       onEvent: (event) => {
@@ -89,11 +70,11 @@ function followTurns(gateway: Gateway, push: (event: string, data: unknown) => v
           return;
         }
         const { type, ...data } = event;
-        push(`turn:${type}`, { turnId, ...data });
+        if (event.type === "text") say(event.text);
+        else push(`turn:${type}`, { turnId, ...data });
       },
     });
-    if (isOver) stop();
-    else watched.set(turnId, stop);
+    watched.set(turnId, stop);
   };
 }
 

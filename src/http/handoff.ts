@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Gateway } from "../gateway.ts";
 import { maySee } from "./access.ts";
 import { jsonBody } from "./body.ts";
+import { idempotencyKey } from "./idempotency.ts";
 import type { Env } from "./wire.ts";
 
 const SendBody = z.strictObject({
@@ -26,7 +27,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
   const app = new Hono<Env>();
   app.post("/send", async (context) => {
     const { room, text, session, agent } = await jsonBody(context, SendBody);
-    const eventId = context.req.header("idempotency-key");
+    const eventId = idempotencyKey(context);
     const sent = await gateway.send({
       person: context.get("caller"),
       room,

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import { renderNotice } from "../reply/render-notice.ts";
+import { turnProblem } from "../reply/turn-problem.ts";
 import { maySee } from "./access.ts";
 import { jsonBody } from "./body.ts";
 import { readNumber } from "./sessions.ts";
@@ -39,6 +40,7 @@ export function messages(gateway: Gateway): Hono<Env> {
               state: answer.turn.state,
               reason: answer.turn.reason,
               notices: answer.notices.map(renderNotice),
+              problem: turnProblem(answer),
             },
     });
   });

@@ -1,18 +1,22 @@
+import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createAdaptorServer, type ServerType } from "@hono/node-server";
+import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
-import { completions } from "../channel/http/completions.ts";
+import { methodNotAllowed } from "hono/method-not-allowed";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import type { Log } from "../util/log.ts";
 import { callerOf } from "./caller.ts";
+import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";
 import { eventStream } from "./event-stream.ts";
 import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
+import { parserError, refuse } from "./refuse.ts";
+import { refusedEvents } from "./refused.ts";
 import { sessions } from "./sessions.ts";
 import { statusRoutes } from "./status.ts";
-import { type Env, fail } from "./wire.ts";
+import { type Env, errorBody, fail } from "./wire.ts";
 
 export interface HttpServerOptions {
   readonly gateway: Gateway;
@@ -27,30 +31,67 @@ export interface HttpServer {
   close(): Promise<void>;
 }
 
+/** From the end of the streams until what is still open is cut: an answer that is on its way gets a moment to leave. */
+const LEAVE_MS = 800;
+
 /** The transport under the HTTP, web and terminal doors. Throws `port_taken`. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const { gateway, log } = options;
   const { host, port } = gateway.config.http;
   const streams = new AbortController();
-  const app = createApp(options, streams.signal);
-  const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
+  const server = serve(createApp(options, streams.signal), log);
   await listen(server, host, port);
-  log.info({ host, port }, "http listens");
+  const address = { host, port: (server.address() as AddressInfo).port };
+  log.info(address, "http listens");
   return {
-    address: { host, port: (server.address() as AddressInfo).port },
+    address,
     async close() {
       streams.abort();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      if ("closeIdleConnections" in server) server.closeIdleConnections();
-      // An answer that is on its way gets a moment to leave.
-      const cut = setTimeout(() => "closeAllConnections" in server && server.closeAllConnections(), 1_000);
+      const cut = setTimeout(() => server.closeAllConnections(), LEAVE_MS);
       await closed;
       clearTimeout(cut);
     },
   };
 }
 
-function listen(server: ServerType, host: string, port: number): Promise<void> {
+/** Node's server around the app. What never reaches the app is answered in the same shape. */
+function serve(app: Hono<Env>, log: Log): Server {
+  const unreadable = (cause: unknown): Response => {
+    const error =
+      cause instanceof Error && cause.name === "RequestError"
+        ? new TertuliaError("request_invalid", `The address of the request cannot be read (${cause.message}).`)
+        : asTertuliaError(cause);
+    if (error.code === "internal") log.error({ err: cause }, "a request failed");
+    return Response.json(errorBody(error), { status: error.status });
+  };
+  const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false, errorHandler: unreadable });
+  const server = createServer({ requireHostHeader: false, keepAlive: true }, answer);
+  // Above its limit Node drops headers silently, and with them the signs of a proxy (A4); their size is limited anyhow.
+  server.maxHeadersCount = 0;
+  const answering = new WeakSet<object>();
+  server.on("request", ({ socket }, response) => {
+    answering.add(socket);
+    response.once("close", () => {
+      answering.delete(socket);
+      // While the server closes, nobody waits for a connection that could be used again.
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+  });
+  server.on("checkExpectation", answer);
+  server.on("clientError", (cause: NodeJS.ErrnoException, socket) => {
+    // In the middle of another answer an error would be read as a part of it.
+    if (cause.code === "ECONNRESET" || !socket.writable || answering.has(socket)) socket.destroy();
+    else refuse(socket, parserError(cause));
+  });
+  server.on("connect", (_, socket) => {
+    socket.on("error", () => socket.destroy());
+    refuse(socket, new TertuliaError("method_unknown", "This is no proxy."), { Allow: "GET, POST" });
+  });
+  return server;
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EADDRINUSE")
@@ -78,20 +119,28 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
   app.get("/health", (context) => context.json({ ok: true }));
   app.get("/ready", (context) => context.json({ ready: gateway.isReady }, gateway.isReady ? 200 : 503));
   app.use(async (context, next) => {
-    const facts = {
-      method: context.req.method,
-      header: (name: string) => context.req.header(name),
-      remoteAddress: context.env.incoming.socket.remoteAddress,
-    };
+    const { headers, socket } = context.env.incoming;
+    const facts = { method: context.req.method, headers, remoteAddress: socket.remoteAddress };
+    context.set("log", log);
     context.set("caller", callerOf(facts, gateway.config, ownerToken));
     await next();
   });
+  app.use(
+    methodNotAllowed({
+      app,
+      onMethodNotAllowed: (context, methods) => {
+        const error = new TertuliaError("method_unknown", `${context.req.path} takes no ${context.req.method}.`);
+        return fail(context, error, { Allow: methods.join(", ") });
+      },
+    }),
+  );
   app.route("/v1", completions(gateway, closing));
   app.route("/api/conversations", conversations(gateway));
   app.route("/api/sessions", sessions(gateway));
   app.route("/api/messages", messages(gateway));
   app.route("/api/events", eventStream(gateway, closing));
   app.route("/api", handoff(gateway));
+  app.route("/api", refusedEvents(gateway));
   app.route("/api", statusRoutes(options));
   app.notFound((context) =>
     fail(context, new TertuliaError("route_unknown", `There is nothing at ${context.req.method} ${context.req.path}.`)),

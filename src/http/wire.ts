@@ -1,18 +1,28 @@
+import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
+import type { Log } from "../util/log.ts";
 
 /** What every route finds in its context. */
 export interface Env {
   readonly Bindings: HttpBindings;
-  readonly Variables: { readonly caller: Person };
+  readonly Variables: { readonly caller: Person; readonly log: Log };
 }
 
 /** Errors have the shape that OpenAI's clients read, with our code and remedy. */
-export function fail(context: Context, error: TertuliaError, headers: Record<string, string> = {}): Response {
-  return context.json(errorBody(error), error.status as ContentfulStatusCode, headers);
+export function fail(context: Context<Env>, error: TertuliaError, headers: Record<string, string> = {}): Response {
+  // Closed at once under somebody who still sends, a connection is reset, and the answer is lost with it.
+  const lingering = isStillSending(context.env.incoming) ? { Connection: "keep-alive" } : {};
+  return context.json(errorBody(error), error.status as ContentfulStatusCode, { ...headers, ...lingering });
+}
+
+/** More is to come than what a socket takes in one go. What nobody reads is thrown away, for half a second at most. */
+function isStillSending({ complete, headers }: IncomingMessage): boolean {
+  if (complete) return false;
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 65_536;
 }
 
 export function errorBody(error: TertuliaError): {

@@ -11,7 +11,7 @@ export type NoticeCode =
   | "interrupted" //       the turn was cut by a crash; args.partial (T8)
   | "stopped" //           /stop; args.found
   | "withdrawn" //         a waiting message was withdrawn by a reset (R4)
-  | "failed" //            the turn failed; args.code, args.sentence (E3)
+  | "failed" //            the turn failed; args.code, args.sentence, args.remedy (E3)
   | "timeout" //           T7; args.minutes, args.limit
   | "not_delivered" //     a part of the reply failed or is unknown (O4)
   | "session_reset" //     R5; args.reason, args.session, args.previous

@@ -1,23 +1,21 @@
 import type { Target } from "../message/target.ts";
 import type { Settlement } from "../store/store.ts";
 import { limitOf } from "./limits.ts";
+import { isSilence } from "./silence.ts";
 import { splitText } from "./split.ts";
-
-/** The agent says it alone when there is nothing to say (O5). */
-const SILENCE = "NO_REPLY";
 
 /** A finished text as the settlement of its turn: silent, empty, or a reply in the parts its door takes. */
 export function assembleReply(text: string, target: Target): Pick<Settlement, "outcome" | "parts"> {
-  const trimmed = text.trim();
-  if (trimmed === SILENCE) return { outcome: { state: "answered", silent: true } };
-  if (trimmed === "") {
-    const sentence = "The agent gave an empty answer, twice. Ask again, or in other words.";
+  if (isSilence(text)) return { outcome: { state: "answered", silent: true } };
+  if (text.trim() === "") {
+    const sentence = "The agent gave an empty answer, twice.";
+    const remedy = "Ask again, or in other words.";
     return {
       outcome: {
         state: "failed",
         reason: "empty",
         partial: "",
-        notice: { code: "failed", args: { code: "runtime_failed", sentence } },
+        notice: { code: "failed", args: { code: "runtime_failed", sentence, remedy } },
       },
     };
   }

@@ -16,7 +16,7 @@ export function renderNotice({ code, args }: Notice): string {
     case "withdrawn":
       return `${args.messages === 1 ? "A waiting message was" : `${args.messages} waiting messages were`} withdrawn, because the conversation was reset. Send it again if it still matters.`;
     case "failed":
-      return String(args.sentence);
+      return `${args.sentence} ${args.remedy}`;
     case "timeout":
       return `The agent ${args.limit === "idle" ? `was silent for ${args.span}` : `took longer than ${args.span}`}; its turn was ended. Ask again, or raise ${args.setting}.`;
     case "not_delivered":

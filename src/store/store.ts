@@ -254,6 +254,7 @@ export interface Turn {
   readonly authority: Authority;
   readonly bound: BoundBy | null;
   readonly partial: string | null;
+  readonly usage: Usage | null;
   readonly facts: string | null;
   readonly admittedAt: number;
   readonly begunAt: number | null;

@@ -1,4 +1,5 @@
 import { TertuliaError } from "../errors.ts";
+import type { GatewayEvents } from "../events.ts";
 import type { PermissionOption, TurnEvent } from "../runtime/runtime.ts";
 import type { Settled, Turn } from "../store/store.ts";
 
@@ -37,6 +38,8 @@ export class LiveTurn {
   #text = "";
   /** Whether words of it were shown to anybody; durable before it is true (T8). */
   shown = false;
+  /** What was told of it when its prompt was written, for those who come later; null before that. */
+  begun: GatewayEvents["turn:begun"] | null = null;
   /** Whether a tool may have run: durable before it is true. */
   hasEffects = false;
 

@@ -78,7 +78,7 @@ export function failedBy(error: TertuliaError, partial: string): TurnEnding {
       state: "failed",
       reason: error.code,
       partial,
-      notice: { code: "failed", args: { code: error.code, sentence: `${error.message} ${error.remedy}` } },
+      notice: { code: "failed", args: { code: error.code, sentence: error.message, remedy: error.remedy } },
     },
   };
 }

@@ -25,6 +25,11 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
   let cancel = (): void => undefined;
   const check = (): void => {
     const now = clock.now();
+    if (now < lastCheck) {
+      // The clock was set back: the limits are spans of time, and not moments of the day.
+      idleFrom = Math.min(idleFrom, now);
+      totalFrom -= lastCheck - now;
+    }
     if (live.isAsking) {
       idleFrom = now;
       totalFrom += now - lastCheck;

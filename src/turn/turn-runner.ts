@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
 import { openRequestFor, stablePartOf, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { EventBus, EventPlace } from "../events.ts";
+import type { EventBus, EventPlace, GatewayEvents } from "../events.ts";
 import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
 import type { Claim, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
@@ -54,6 +54,8 @@ interface Follower {
 export class TurnRunner {
   readonly #options: TurnRunnerOptions;
   readonly #live = new Map<number, LiveTurn>();
+  /** Stops of turns that are begun and have not come here yet. */
+  readonly #early = new Map<number, StopReason>();
   /** Those who wait for a turn to begin. */
   readonly #followers = new Map<number, Follower[]>();
   /** Turns whose agent can be handed more: one steer after the other. */
@@ -67,12 +69,26 @@ export class TurnRunner {
     return this.#live.size;
   }
 
+  /** The turns that run now, as `turn:begun` told of them. */
+  get begun(): readonly GatewayEvents["turn:begun"][] {
+    return [...this.#live.values()].flatMap(({ begun }) => begun ?? []);
+  }
+
   live(turnId: number): LiveTurn | undefined {
     return this.#live.get(turnId);
   }
 
   stop(turnId: number, reason: StopReason): void {
-    this.#live.get(turnId)?.stop(reason);
+    const live = this.#live.get(turnId);
+    if (live !== undefined) live.stop(reason);
+    else if (reason.kind !== "lost") this.#stopEarly(turnId, reason).catch(this.#options.onFault);
+  }
+
+  /** A turn that is begun and has not come here yet is stopped when it comes. */
+  async #stopEarly(turnId: number, reason: StopReason): Promise<void> {
+    this.#early.set(turnId, reason);
+    const turn = await this.#options.store.turn(turnId);
+    if (turn?.state !== "running") this.#early.delete(turnId);
   }
 
   stopAll(reason: StopReason): void {
@@ -137,6 +153,9 @@ export class TurnRunner {
   async run(turn: Turn): Promise<void> {
     const live = new LiveTurn(turn);
     this.#live.set(turn.id, live);
+    const stopped = this.#early.get(turn.id);
+    if (stopped !== undefined) live.stop(stopped);
+    this.#early.delete(turn.id);
     for (const follower of this.#followers.get(turn.id) ?? []) this.#attach(live, follower);
     this.#followers.delete(turn.id);
     try {
@@ -231,7 +250,8 @@ export class TurnRunner {
     });
     if (!isOurs) return "lost";
     if (runtime.effectsAtPrompt === "possible") live.hasEffects = true;
-    this.#options.events.emit("turn:begun", { turn: live.turn, messages: material.messages, ...place });
+    live.begun = { turn: live.turn, messages: material.messages, ...place };
+    this.#options.events.emit("turn:begun", live.begun);
     const steering = { lease, done: Promise.resolve() };
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
@@ -276,7 +296,7 @@ export class TurnRunner {
     }
     if (live.stopReason !== null) return;
     if (event.type === "text") {
-      if (live.isWatched && !live.shown) await this.#showText(live);
+      if (live.isWatched && !live.shown) await this.#showText(live, live.text + event.text);
       if (live.stopReason !== null) return;
       live.say(event.text);
       if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
@@ -305,9 +325,8 @@ export class TurnRunner {
     });
   }
 
-  async #showText(live: LiveTurn): Promise<void> {
-    if (await this.#mark(live, { effects: "shown", ...(live.text === "" ? {} : { partial: live.text }) }))
-      live.shown = true;
+  async #showText(live: LiveTurn, text = live.text): Promise<void> {
+    if (await this.#mark(live, { effects: "shown", ...(text === "" ? {} : { partial: text }) })) live.shown = true;
   }
 
   /** False when the turn is not ours any more: a reset has ended it, and it is stopped here. */

@@ -66,7 +66,13 @@ export function storeContract(
       });
       if (outcome.kind !== "queued") throw new Error();
       expect(await fate(outcome.messageId)).toEqual({ fate: "waiting", position: 1 });
-      const facts = { text: "f", seen: { placeId: 1, throughSeq: 1 }, notesThrough: 0, entriesThrough: 0, runtime: "demo" };
+      const facts = {
+        text: "f",
+        seen: { placeId: 1, throughSeq: 1 },
+        notesThrough: 0,
+        entriesThrough: 0,
+        runtime: "demo",
+      };
       expect(await store.mark({ turnId: outcome.turnId, attempt: 1, now: clock.now(), facts }, claim)).toBe("marked");
       expect(await fate(outcome.messageId)).toEqual({ fate: "running", turnId: outcome.turnId });
       const settled = await answer(outcome.begun!, "hello");

@@ -2,11 +2,12 @@ import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Role } from "../../src/conversation/person.ts";
 import { DEFAULT_RESET_POLICY } from "../../src/conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, ownDoorChatId } from "../../src/conversation/session-key.ts";
 import type { Platform, Source } from "../../src/message/source.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitRules, MessageEvent, Role } from "../../src/store/store.ts";
+import type { AdmitRules, MessageEvent } from "../../src/store/store.ts";
 
 /** A fresh folder, and the way to remove it. */
 export function temporaryFolder(): { path: string; remove(): void } {

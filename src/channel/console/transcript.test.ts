@@ -35,6 +35,7 @@ function turn(id: number, target: Target, ending: Partial<Turn> = {}): Turn {
     authority: { role: "owner", personId: "owner" },
     bound: null,
     partial: null,
+    usage: null,
     facts: null,
     admittedAt: 0,
     begunAt: 0,

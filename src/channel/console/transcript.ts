@@ -371,7 +371,7 @@ function wholeCharacters(text: string): number {
 }
 
 /** A notice of an interruption repeats what had been said. */
-export function withoutPartial(line: string, partial: string): string {
+function withoutPartial(line: string, partial: string): string {
   if (partial === "" || !line.startsWith(partial)) return line;
   return line
     .slice(partial.length)

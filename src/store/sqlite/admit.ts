@@ -27,7 +27,7 @@ import type {
   TurnSignal,
 } from "../store.ts";
 import type { Database } from "./database.ts";
-import type { ConversationRecord, TurnRecord } from "./rows.ts";
+import { type ConversationRecord, type TurnRecord, turnOf } from "./rows.ts";
 import {
   type Admit,
   clearBindings,
@@ -40,7 +40,7 @@ import {
   setBinding,
   tell,
 } from "./sessions.ts";
-import { addDelivery, addEntry, addMessage, run } from "./turns.ts";
+import { addDelivery, addEntry, addMessage } from "./turns.ts";
 
 /** The verb `admit`: a batch of events of one account and its cursor, in one transaction. */
 
@@ -372,21 +372,22 @@ function message(
     addIntake(db, { conversationId: conversation.id, messageId, fate: "recorded" });
     return { ...landed(context, conversation, messageId), kind: "recorded" };
   }
-  if (event.once !== undefined && conversation.current_session === null)
-    seed(context, conversation, event.once.history);
-  const turn = land(context, conversationRecord(db, conversation.id), event, messageId, who);
+  const isToSeed = event.once !== undefined && conversation.current_session === null;
+  const here = isToSeed ? seeded(context, conversation, event.once.history) : conversation;
+  const turn = land(context, here, event, messageId, who);
   if (turn.kind !== "refused") return { ...landed(context, conversation, messageId), ...turn };
   return { ...landed(context, conversation, messageId), kind: "refused", code: turn.code };
 }
 
 /** A conversation without a name begins with the history its request brought. */
-function seed(
+function seeded(
   context: Context,
   conversation: ConversationRecord,
   history: readonly { role: "user" | "assistant"; text: string }[],
-): void {
+): ConversationRecord {
   const sessionId = firstSession(context, conversation);
   for (const { role, text } of history) addEntry(context.db, sessionId, { turnId: null, role, body: text });
+  return { ...conversation, current_session: sessionId };
 }
 
 type TurnLanding =
@@ -448,30 +449,32 @@ function land(
     conversation.person_id === null
       ? { kind: "place", placeId: conversation.place_id }
       : { kind: "person", personId: conversation.person_id };
-  const turnId = db.insert(
-    "INSERT INTO turn(session_id, conversation_id, state, ready_at, target, audience, authority, bound, admitted_at) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
+  const turn = db.get<TurnRecord>(
+    `INSERT INTO turn(session_id, conversation_id, state, epoch, attempt, ready_at, target, audience, authority, bound, admitted_at, begun_at)
+     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
     place.sessionId,
     conversation.id,
+    isWaiting ? "queued" : "running",
+    isWaiting ? null : context.claim.epoch,
+    isWaiting ? 0 : 1,
     isWaiting && rules.busyMode !== "queue" ? now + rules.debounceMs : now,
     JSON.stringify(target),
     JSON.stringify(audience),
     JSON.stringify(who),
     place.bound,
     now,
-  );
+    isWaiting ? null : now,
+  )!;
+  const turnId = turn.id;
   addIntake(db, { conversationId: conversation.id, messageId, turnId });
-  const begun = isWaiting ? null : run(db, turnRecord(db, turnId), now, context.claim);
+  if (!isWaiting) addEntry(db, place.sessionId, { turnId, messageId, role: "user" });
   return {
     kind: "queued",
     sessionId: place.sessionId,
     turnId,
-    begun,
+    begun: isWaiting ? null : turnOf(turn),
     signal: landing.kind === "queue" ? signalFor(landing.signal, running, messageId) : null,
   };
-}
-
-function turnRecord(db: Database, id: number): TurnRecord {
-  return db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", id)!;
 }
 
 function readTraffic(

@@ -78,11 +78,10 @@ export class SqliteReader implements StoreReader {
     const session = this.#session(record.session_id)!;
     const conversation = this.#conversation("id = ?", record.conversation_id)!;
     const state = this.#runtimeState(session.id);
-    const firstOwn = this.db.get<{ seq: number | null }>(
-      "SELECT min(seq) AS seq FROM entry WHERE session_id = ? AND turn_id = ? AND seq > ?",
+    const firstOwn = this.db.get<{ seq: number }>(
+      "SELECT seq FROM entry WHERE message_id = ? AND session_id = ?",
+      messages[0]?.id ?? 0,
       session.id,
-      record.id,
-      session.entries - messages.length - 50,
     )?.seq;
     const throughEntry = (firstOwn ?? session.entries + 1) - 1;
     const notes = this.db
@@ -107,7 +106,7 @@ export class SqliteReader implements StoreReader {
       throughEntry,
       roomLines: this.#roomLines(record, messages),
       missed: state === undefined ? [] : this.#missed(record, state, throughEntry),
-      afterCancel: this.#isAfterCancel(record),
+      afterCancel: this.#isAfterCancel(session.id, throughEntry),
     };
   }
 
@@ -165,11 +164,13 @@ export class SqliteReader implements StoreReader {
       .map(entryOf);
   }
 
-  #isAfterCancel(turn: TurnRecord): boolean {
+  /** Whether the turn that spoke last in the session was cancelled before anything could have happened. */
+  #isAfterCancel(sessionId: string, throughEntry: number): boolean {
     const before = this.db.get<{ state: string; effects: string }>(
-      "SELECT state, effects FROM turn WHERE session_id = ? AND id < ? ORDER BY id DESC LIMIT 1",
-      turn.session_id,
-      turn.id,
+      `SELECT t.state, t.effects FROM entry e JOIN turn t ON t.id = e.turn_id WHERE e.session_id = ? AND e.seq <= ?
+       ORDER BY e.seq DESC LIMIT 1`,
+      sessionId,
+      throughEntry,
     );
     return before?.state === "interrupted" && before.effects !== "possible";
   }
@@ -230,7 +231,7 @@ export class SqliteReader implements StoreReader {
     // Until the prompt is written it waits for its agent, if not for its turn (B4).
     if (row.state === "running" && row.prompted === 1) return { fate: "running", turnId };
     const position = this.db.get<{ n: number }>(
-      "SELECT count(*) AS n FROM turn WHERE session_id = ? AND (state = 'queued' OR (state = 'running' AND prompted = 0)) AND id <= ?",
+      "SELECT count(*) AS n FROM turn WHERE session_id = ? AND state IN('queued','running') AND prompted = 0 AND id <= ?",
       row.session_id,
       turnId,
     )!.n;
@@ -366,7 +367,8 @@ export class SqliteReader implements StoreReader {
   async openSessions(): Promise<readonly string[]> {
     return this.db
       .all<{ session_id: string }>(
-        "SELECT session_id, min(id) AS first FROM turn WHERE state IN('queued','running') GROUP BY session_id ORDER BY first",
+        `SELECT session_id, min(id) AS first FROM (SELECT session_id, id FROM turn INDEXED BY turn_queued WHERE state = 'queued'
+           UNION ALL SELECT session_id, id FROM turn INDEXED BY turn_one_running WHERE state = 'running') GROUP BY session_id ORDER BY first`,
       )
       .map((row) => row.session_id);
   }

@@ -15,6 +15,7 @@ import type {
   SessionRow,
   Turn,
   TurnState,
+  Usage,
 } from "../store.ts";
 
 /** Rows as SQLite gives them, and as the port shows them. */
@@ -59,6 +60,7 @@ export function turnOf(row: TurnRecord): Turn {
     authority: JSON.parse(row.authority) as Authority,
     bound: row.bound,
     partial: row.partial,
+    usage: row.usage === null ? null : (JSON.parse(row.usage) as Usage),
     facts: row.facts,
     admittedAt: row.admitted_at,
     begunAt: row.begun_at,

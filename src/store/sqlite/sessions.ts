@@ -171,13 +171,8 @@ export function ownSession(admit: Admit, conversation: ConversationRecord, rules
   const current =
     conversation.current_session === null ? undefined : sessionRecord(admit.db, conversation.current_session);
   if (current === undefined) return openSession(admit, conversation, { openedBy: "message", parent: null });
-  const reason =
-    current.suspended !== null
-      ? "suspended"
-      : hasOpenTurn(admit.db, current.id)
-        ? null
-        : resetReason(admit, current, rules.reset);
-  if (reason === null) return current.id;
+  const reason = current.suspended === null ? resetReason(admit, current, rules.reset) : "suspended";
+  if (reason === null || (current.suspended === null && hasOpenTurn(admit.db, current.id))) return current.id;
   const next = resetSession(admit, conversation, reason);
   if (rules.reset.notify && current.seq > 0) {
     tell(admit, JSON.parse(conversation.target) as Target, {
@@ -205,12 +200,14 @@ function openSession(
   );
   db.run("INSERT INTO span(session_id, n, opened_at, opened_by) VALUES(?, 1, ?, ?)", id, now, options.openedBy);
   db.run("UPDATE conversation SET current_session = ? WHERE id = ?", id, conversation.id);
-  // What stood in the place before it opened is not its own: an ended session's lines never come back as news.
-  db.run(
-    "INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, id, seq FROM place WHERE id = ?",
-    id,
-    conversation.place_id,
-  );
+  // After a reset, what stood in the place before it opened never comes back as news; a conversation's first session is given it (H11).
+  if (options.openedBy !== "message") {
+    db.run(
+      "INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, id, seq FROM place WHERE id = ?",
+      id,
+      conversation.place_id,
+    );
+  }
   if (options.parent !== null) {
     addNote(db, id, "session_reset", { reason: options.openedBy, previous: options.parent.id, endedAt: now });
   }

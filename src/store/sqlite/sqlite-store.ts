@@ -100,7 +100,7 @@ export function openSqliteStore(options: { path: string; clock: Clock; maxPages?
       const version = schemaVersion(db);
       const newest = migrations().length;
       if (version > newest) throw newer(path, version, newest);
-      touchTables(db);
+      touchTrees(db);
       db.exec(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY",
       );
@@ -143,10 +143,17 @@ function schemaVersion(db: Database): number {
   return db.get<{ user_version: number }>("PRAGMA user_version")!.user_version;
 }
 
-/** Reads the root of every table: a damaged file shows here and not at somebody's message. `doctor` checks the whole. */
-function touchTables(db: Database): void {
-  for (const { name } of db.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'"))
-    db.get(`SELECT 1 FROM "${name}" LIMIT 1`);
+/** Reads the root of every table and index: a damaged file shows here and not at somebody's message. `doctor` checks the whole. */
+function touchTrees(db: Database): void {
+  const trees = db.all<{ type: string; name: string; tbl_name: string; sql: string | null }>(
+    "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type IN('table','index')",
+  );
+  for (const { type, name, tbl_name, sql } of trees) {
+    // Of a partial index SQLite reads nothing unless its condition is given.
+    const where = type === "index" ? (/ WHERE .*$/s.exec(sql ?? "")?.[0] ?? "") : "";
+    const how = type === "table" ? "NOT INDEXED" : `INDEXED BY "${name}"`;
+    db.get(`SELECT 1 FROM "${tbl_name}" ${how}${where} LIMIT 1`);
+  }
 }
 
 /** What SQLite's own check of the whole file says: `ok`, or the first damage. */

@@ -60,7 +60,7 @@ export function begin(db: Database, request: { sessionId: string; now: number },
 }
 
 /** Makes a queued turn, or one of an older epoch, the running one, and writes its user entries (frozen from here on). */
-export function run(db: Database, row: TurnRecord, now: number, claim: Claim): Turn {
+function run(db: Database, row: TurnRecord, now: number, claim: Claim): Turn {
   const attempt = row.attempt + 1;
   db.run(
     "UPDATE turn SET state = 'running', epoch = ?, attempt = ?, begun_at = ? WHERE id = ?",
@@ -196,6 +196,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
   let entry: number | null = null;
   let reason: string | null = null;
   let text = "";
+  const usage = ending.usage === undefined ? null : JSON.stringify(ending.usage);
   if (outcome.state === "answered") {
     if ("text" in outcome) {
       text = outcome.text;
@@ -230,7 +231,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
     outcome.state,
     reason,
     outcome.state === "answered" ? null : text,
-    ending.usage === undefined ? null : JSON.stringify(ending.usage),
+    usage,
     entry,
     now,
     turn.id,
@@ -249,6 +250,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
       state: outcome.state,
       reason,
       partial: outcome.state === "answered" ? null : text,
+      usage,
       settled_at: now,
     }),
     text,
@@ -308,13 +310,15 @@ function countSession(db: Database, session: SessionRecord, ending: Ending): voi
 
 /** After a turn ended: its session if something waits there, and the session of its conversation's next open turn (T4). */
 export function nextSessions(db: Database, turn: { session_id: string; conversation_id: number }): string[] {
-  const rows = db.all<{ session_id: string }>(
-    `SELECT session_id FROM (SELECT session_id FROM turn WHERE session_id = ? AND state = 'queued' LIMIT 1)
-     UNION SELECT session_id FROM (SELECT session_id FROM turn WHERE conversation_id = ? AND state = 'queued' ORDER BY id LIMIT 1)`,
+  const here = db.get<{ session_id: string }>(
+    "SELECT session_id FROM turn WHERE session_id = ? AND state = 'queued' LIMIT 1",
     turn.session_id,
+  );
+  const next = db.get<{ session_id: string }>(
+    "SELECT session_id FROM turn WHERE conversation_id = ? AND state = 'queued' ORDER BY id LIMIT 1",
     turn.conversation_id,
   );
-  return rows.map((row) => row.session_id);
+  return [...new Set([here, next].flatMap((row) => row?.session_id ?? []))];
 }
 
 function placeOfTurn(db: Database, turn: TurnRecord): number {

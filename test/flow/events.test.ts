@@ -1,0 +1,249 @@
+import { describe, expect, test } from "vitest";
+import { bytesOf, doorKey, type HttpStage, httpStory, until, type Wire } from "../support/http-stage.ts";
+
+/** `GET /api/events`: what happens, as it happens, to those who watch. */
+
+interface Line {
+  readonly event: string;
+  readonly data: {
+    readonly conversationKey?: string;
+    readonly homeKey?: string;
+    readonly text?: string;
+    readonly turnId?: number;
+    readonly [field: string]: unknown;
+  };
+}
+
+/** A reader of the stream, who is heard already. */
+class Listener {
+  readonly #wire: Wire;
+
+  private constructor(wire: Wire) {
+    this.#wire = wire;
+  }
+
+  static async at(stage: HttpStage, conversation?: string): Promise<Listener> {
+    const wire = stage.connect();
+    const query = conversation === undefined ? "" : `?conversation=${encodeURIComponent(conversation)}`;
+    wire.send(bytesOf("GET", `/api/events${query}`, { Host: "localhost" }));
+    await wire.received("event: hello");
+    return new Listener(wire);
+  }
+
+  /** Everything up to the first line that has these words. */
+  async until(words: string): Promise<Line[]> {
+    const blocks = (await this.#wire.received(words, "\n\n")).split("\n\n");
+    return blocks.slice(0, -1).flatMap((block) => {
+      const event = /^event: (.*)$/m.exec(block)?.[1];
+      const data = /^data: (.*)$/m.exec(block)?.[1];
+      return event === undefined || data === undefined ? [] : [{ event, data: JSON.parse(data) as Line["data"] }];
+    });
+  }
+
+  vanish(): void {
+    this.#wire.vanish();
+  }
+
+  closed(): Promise<string> {
+    return this.#wire.closed();
+  }
+}
+
+async function say(stage: HttpStage, key: string, text: string) {
+  const reply = await stage.call({ path: `/api/conversations/${encodeURIComponent(key)}/messages`, body: { text } });
+  return reply.json<{ message: number; turn: number; session: string }>();
+}
+
+const settled = (text: string): string => `"text":${JSON.stringify(text)},"silent":false`;
+const shape = ({ event, data }: Line) =>
+  event === "delivery:written" || event === "turn:text" || event === "message:admitted"
+    ? `${event} ${data.text}`
+    : event;
+
+describe("what is told", () => {
+  test(
+    "a message is admitted, its turn begins, speaks and is settled, and notices and replies are delivered",
+    httpStory(async (stage) => {
+      const listener = await Listener.at(stage);
+      const key = doorKey("http", "me");
+      const { message, turn, session } = await say(stage, key, "count 3");
+      await stage.gateway.answerOf(turn);
+      await say(stage, key, "/stop");
+      const lines = (await listener.until("There was nothing to stop.")).filter(
+        ({ event }) => event !== "runtime:state",
+      );
+      expect(lines.map(shape)).toEqual([
+        "hello",
+        "message:admitted count 3",
+        "turn:begun",
+        "turn:text 1",
+        "turn:text  2",
+        "turn:text  3",
+        "turn:settled",
+        "delivery:written 1 2 3",
+        "message:admitted /stop",
+        "delivery:written There was nothing to stop.",
+      ]);
+      const [, admitted, begun, , , , ended] = lines;
+      expect(admitted?.data).toMatchObject({
+        conversationKey: key,
+        messageId: message,
+        turnId: turn,
+        author: { id: "owner" },
+      });
+      expect(begun?.data).toMatchObject({ conversationKey: key, homeKey: key, sessionId: session, turn: { id: turn } });
+      expect(ended?.data).toMatchObject({
+        text: "1 2 3",
+        silent: false,
+        messageIds: [message],
+        turn: { state: "answered" },
+      });
+      listener.vanish();
+    }),
+  );
+
+  test(
+    "a tool is told with its state, and a turn that fails with its reason and notice",
+    httpStory(async (stage) => {
+      const listener = await Listener.at(stage);
+      await say(stage, doorKey("http", "a"), "tool");
+      await say(stage, doorKey("http", "b"), "fail");
+      await listener.until(settled("I counted one up: 1"));
+      const lines = await listener.until('"state":"failed"');
+      const tools = lines.filter(({ event }) => event === "turn:tool").map(({ data }) => data.state);
+      expect(tools).toEqual(["pending", "running", "done"]);
+      const notices = await listener.until("The demo agent was told to fail.");
+      expect(notices.some(({ event }) => event === "delivery:written")).toBe(true);
+      listener.vanish();
+    }),
+  );
+
+  test(
+    "O5 silence is told as silence, and not as the word for it",
+    httpStory(async (stage) => {
+      const listener = await Listener.at(stage);
+      await say(stage, doorKey("http", "me"), "say NO_REPLY");
+      const lines = await listener.until('"silent":true');
+      expect(lines.map(({ event }) => event)).not.toContain("turn:text");
+      listener.vanish();
+    }),
+  );
+
+  test(
+    "one conversation can be listened to: the others are not heard there",
+    httpStory(async (stage) => {
+      const key = doorKey("http", "mine");
+      const listener = await Listener.at(stage, key);
+      await say(stage, doorKey("http", "other"), "say elsewhere");
+      await stage.gateway.answerOf((await say(stage, key, "say here")).turn);
+      const lines = await listener.until("event: delivery:written");
+      expect(lines.map(shape)).toEqual([
+        "hello",
+        "message:admitted say here",
+        "turn:begun",
+        "turn:text here",
+        "turn:settled",
+        "delivery:written here",
+      ]);
+      expect(lines[0]?.data).toEqual({ conversation: key });
+      listener.vanish();
+    }),
+  );
+
+  test(
+    "a name that is no conversation's key is refused",
+    httpStory(async (stage) => {
+      for (const key of ["nonsense", "agent:main", "agent:main:http:dm:%", "agent:main:http:dm:a:b:c", "%F0%9F"]) {
+        const reply = await stage.call({ path: `/api/events?conversation=${encodeURIComponent(key)}` });
+        expect([reply.status, reply.json().error.code]).toEqual([404, "conversation_unknown"]);
+      }
+    }),
+  );
+});
+
+describe("handoff", () => {
+  test(
+    "H6 an attached door sees the turn of a bound room live, and its transcript has it",
+    httpStory(async (stage) => {
+      const home = doorKey("console", "main");
+      const room = doorKey("web", "room");
+      const { session, turn } = await say(stage, home, "say at home");
+      await stage.gateway.answerOf(turn);
+      const attached = await Listener.at(stage, home);
+      const inRoom = await Listener.at(stage, room);
+      const sent = await stage.call({ path: "/api/send", body: { room, text: "I am here now", session } });
+      expect(sent.json()).toMatchObject({ key: room, binding: { kind: "live", sessionId: session } });
+      const asked = await say(stage, room, "slow 2");
+      expect(asked.session).toBe(session);
+      const seen = await attached.until(settled("1 2"));
+      expect(seen.map(shape)).toEqual(["hello", "turn:begun", "turn:text 1", "turn:text  2", "turn:settled"]);
+      expect(seen[1]?.data).toMatchObject({ conversationKey: room, homeKey: home, sessionId: session });
+      expect(JSON.stringify(seen[1]?.data.messages)).toContain("slow 2");
+      const there = (await inRoom.until("delivery:written")).map(shape);
+      expect(there).toContain("binding:changed");
+      const entries = await stage.gateway.reader.transcript({ sessionId: session, limit: 9 });
+      expect(entries.map(({ role, text }) => `${role}: ${text}`).slice(-2)).toEqual(["user: slow 2", "assistant: 1 2"]);
+      attached.vanish();
+      inRoom.vanish();
+    }),
+  );
+});
+
+describe("readers that go away or do not read", () => {
+  test(
+    "a vanished reader leaves nothing that listens, and a turn goes on without it",
+    httpStory(async (stage) => {
+      const readers = await Promise.all(Array.from({ length: 20 }, () => Listener.at(stage)));
+      const key = doorKey("http", "me");
+      const { turn } = await say(stage, key, "slow 2");
+      await readers[0]?.until("event: turn:text");
+      for (const reader of readers) reader.vanish();
+      await until(() => !stage.gateway.events.isHeard);
+      expect((await stage.gateway.answerOf(turn)).text).toBe("1 2");
+    }),
+  );
+
+  test(
+    "HEAD is answered, and leaves nothing that listens",
+    httpStory(async (stage) => {
+      const reply = await stage.call({ method: "HEAD", path: "/api/events" });
+      expect([reply.status, reply.headers["content-type"], reply.text]).toEqual([200, "text/event-stream", ""]);
+      expect(stage.gateway.events.isHeard).toBe(false);
+    }),
+  );
+
+  test(
+    "a reader that does not read is cut before much piles up for it, and the others hear everything",
+    httpStory(async (stage) => {
+      const slow = stage.connect();
+      slow.socket.pause();
+      slow.send(bytesOf("GET", "/api/events", { Host: "localhost" }));
+      await until(() => stage.gateway.events.isHeard);
+      const attentive = await Listener.at(stage, doorKey("http", "last"));
+      const long = `say ${"long words ".repeat(80_000)}`;
+      for (let i = 0; i < 10; i++) {
+        const { turn } = await say(stage, doorKey("http", `long-${i}`), long);
+        await stage.gateway.answerOf(turn);
+      }
+      await say(stage, doorKey("http", "last"), "say still there");
+      await attentive.until(settled("still there"));
+      attentive.vanish();
+      // The slow one does not read to this moment, and is not listening any more.
+      await until(() => !stage.gateway.events.isHeard);
+      slow.socket.resume();
+      await slow.closed();
+    }),
+  );
+
+  test(
+    "the end of the gateway is the end of every stream",
+    httpStory(async (stage) => {
+      const readers = await Promise.all(Array.from({ length: 5 }, () => Listener.at(stage)));
+      const from = performance.now();
+      await stage.restart();
+      expect(performance.now() - from).toBeLessThan(500);
+      for (const reader of readers) await reader.closed();
+      expect(stage.gateway.events.isHeard).toBe(false);
+    }),
+  );
+});
