@@ -18,7 +18,8 @@ export interface OutboxOptions {
   readonly chance: () => number;
   readonly ttlMs: number;
   readonly channelOf: (account: string) => Channel | undefined;
-  readonly onDelivery: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
+  /** After each attempt, when what became of it is durable. */
+  readonly onAttempted: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
 
@@ -163,9 +164,9 @@ export class Outbox {
   }
 
   async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {
-    const { store, claim, onDelivery } = this.#options;
+    const { store, claim, onAttempted } = this.#options;
     await store.delivered(report, claim());
-    if (report.result.kind !== "retry") onDelivery(row, report.result);
+    onAttempted(row, report.result);
   }
 
   #fault(lane: string, cause: unknown): void {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, Inbox, SendResult } from "../../src/channel/channel.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitOutcome, MessageEvent } from "../../src/store/store.ts";
+import type { AdmitOutcome, InboundEvent, MessageEvent } from "../../src/store/store.ts";
 import { RULES } from "./store.ts";
 
 /** A push door of our own port: what it is to answer to each send is said by the test. */
@@ -11,6 +11,8 @@ export interface PushChannel extends Channel {
     text: string,
     options?: { chat?: string; thread?: string; rules?: Partial<typeof RULES> },
   ): Promise<AdmitOutcome>;
+  /** The person says `/new` there. */
+  resets(options?: { chat?: string }): Promise<AdmitOutcome>;
   /** What reached the platform. */
   readonly sent: { readonly chat: string; readonly thread?: string; readonly text: string; readonly key: string }[];
   /** The next answers of the platform; when none is left, everything is sent. */
@@ -21,6 +23,11 @@ export interface PushChannel extends Channel {
 
 export function createPushChannel(options: { recognisesRepeats?: boolean } = {}): PushChannel {
   let inbox: Inbox | null = null;
+  const commit = async (event: InboundEvent): Promise<AdmitOutcome> => {
+    if (inbox === null) throw new Error("the channel does not run");
+    const [outcome] = await inbox.commit([event], event.eventId);
+    return outcome!;
+  };
   const channel: PushChannel = {
     name: "push",
     account: "bot",
@@ -46,34 +53,42 @@ export function createPushChannel(options: { recognisesRepeats?: boolean } = {})
         return answer;
       },
     },
-    async says(text, { chat = "7", thread, rules = {} } = {}) {
-      if (inbox === null) throw new Error("the channel does not run");
-      const id = randomUUID();
-      const inThread = thread === undefined ? {} : { threadId: thread };
-      const event: MessageEvent = {
-        kind: "message",
-        eventId: id,
-        freshId: `s-${id}`,
-        source: {
-          platform: "telegram",
-          account: "bot",
-          chatId: chat,
-          chatType: "dm",
-          userId: "42",
-          isBot: false,
-          messageId: id,
-          ...inThread,
-        },
-        target: { door: "push", platform: "telegram", account: "bot", chatId: chat, ...inThread },
-        speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
-        text,
-        saidAt: 0,
-        addressed: true,
-        rules: { ...RULES, ...rules },
-      };
-      const [outcome] = await inbox.commit([event], id);
-      return outcome!;
-    },
+    says: (text, options = {}) => commit({ kind: "message", addressed: true, ...words(text, options) }),
+    resets: (options = {}) =>
+      commit({
+        kind: "command",
+        effect: { kind: "reset" },
+        reply: { code: "session_new", args: { agent: "main", runtime: "demo" } },
+        ...words("/new", options),
+      }),
   };
   return channel;
+}
+
+/** What an event of the person in that chat has, whatever it is. */
+function words(
+  text: string,
+  { chat = "7", thread, rules = {} }: { chat?: string; thread?: string; rules?: Partial<typeof RULES> },
+): Omit<MessageEvent, "kind" | "addressed"> {
+  const id = randomUUID();
+  const inThread = thread === undefined ? {} : { threadId: thread };
+  return {
+    eventId: id,
+    freshId: `s-${id}`,
+    source: {
+      platform: "telegram",
+      account: "bot",
+      chatId: chat,
+      chatType: "dm",
+      userId: "42",
+      isBot: false,
+      messageId: id,
+      ...inThread,
+    },
+    target: { door: "push", platform: "telegram", account: "bot", chatId: chat, ...inThread },
+    speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
+    text,
+    saidAt: 0,
+    rules: { ...RULES, ...rules },
+  };
 }
