@@ -55,8 +55,8 @@ async function measure(
       rounds.push(
         await inTurn(
           round,
-          () => load("long, ", 40),
-          () => load(short, 40),
+          () => load("long, ", 120),
+          () => load(short, 120),
         ),
       );
     }

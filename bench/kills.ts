@@ -22,7 +22,7 @@ import {
 } from "../test/support/ledger.ts";
 import { temporaryFolder } from "../test/support/store.ts";
 
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 270_000;
 /** Rounds on one home: then the whole of it is audited, and a fresh one begins. */
 const ROUNDS_PER_HOME = 25;
 
@@ -212,7 +212,7 @@ async function strike(trigger: Trigger, round: Round, ledger: Ledger, home: stri
 /** `/new` while one turn runs and three wait (R4). */
 async function strikeReset(round: Round, ledger: Ledger, onFlushed: () => void): Promise<void> {
   const { name, gateway } = round;
-  await say(round, ledger, { text: `slow 50 number ${++serial}`, way: "streamed" }).exchange.head;
+  await say(round, ledger, { text: `slow 12 number ${++serial}`, way: "streamed" }).exchange.head;
   for (let n = 0; n < 3; n++) await say(round, ledger, { way: "posted", text: `say number ${++serial}` }).exchange.done;
   const call: Call = {
     path: "/v1/chat/completions",

@@ -1,6 +1,6 @@
 /**
- * The whole bench: `node bench/run.ts` (`--quick`: fewer and shorter rounds). Prints one table and writes it to bench/results.md. The
- * numbers are of this machine and this moment; the ratios are what is aimed at.
+ * The whole bench: `node bench/run.ts` (`--quick`: fewer and shorter rounds, and no file). Prints one table and writes it to
+ * bench/results.md. The numbers are of this machine and this moment; the ratios are what is aimed at.
  */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ for (const measure of [measureHttp, measureHistory, measureStart, measureMemory,
   process.stderr.write(`${measure.name}: ${seconds()} s\n`);
 }
 const table = markdown(rows);
-writeFileSync(join(import.meta.dirname, "results.md"), report(table));
+if (!isQuick) writeFileSync(join(import.meta.dirname, "results.md"), report(table));
 process.stdout.write(`${table}\n`);
 
 function seconds(): number {
@@ -38,7 +38,7 @@ function report(table: string): string {
   return [
     "# Results of the bench",
     "",
-    `Written by \`node bench/run.ts${isQuick ? " --quick" : ""}\`; not to be edited. What is measured, and what the floor is: the heads of the files in bench/.`,
+    "Written by `node bench/run.ts`; not to be edited. What is measured, and what the floor is: the heads of the files in bench/.",
     "",
     `- date: ${new Date().toISOString()}, ${seconds()} s`,
     `- machine: ${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? "unknown"}), ${process.platform} ${process.arch}, node ${process.version}`,

@@ -6,8 +6,8 @@ export interface Effort {
   /** Factor of the messages per round. */
   readonly scale: number;
 }
-export const FULL: Effort = { rounds: 15, scale: 1 };
-export const QUICK: Effort = { rounds: 5, scale: 0.5 };
+export const FULL: Effort = { rounds: 11, scale: 1 };
+export const QUICK: Effort = { rounds: 5, scale: 0.4 };
 
 export interface Row {
   readonly metric: string;
@@ -70,7 +70,7 @@ export function markdown(rows: readonly Row[]): string {
   const cells = [["metric", "ours", "floor / beside", "ratio", "aim", "verdict"], ...lines];
   const widths = cells[0]!.map((_, column) => Math.max(...cells.map((line) => line[column]!.length)));
   const [head, ...body] = cells.map((line) => `| ${line.map((cell, i) => cell.padEnd(widths[i]!)).join(" | ")} |`);
-  return [head, `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...body].join("\n");
+  return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
 }
 
 function isMet(ratio: number, aim: Aim): boolean {

@@ -9,7 +9,8 @@ import { dirname, join, relative } from "node:path";
 const ROOT = "src";
 
 /** Drivers: a folder below a port's. Ports stand in the folder above. */
-const DRIVER = /^(store\/sqlite|engine\/local|runtime\/(?:demo|acp|http|hermes)|channel\/(?:xmpp|telegram|discord|slack|weixin))\//;
+const DRIVER =
+  /^(store\/sqlite|engine\/local|runtime\/(?:demo|acp|http|hermes)|channel\/(?:xmpp|telegram|discord|slack|weixin))\//;
 /** Where parts are put together, and commands that are a part's own front. */
 const COMPOSITION = /^(gateway|start)\.ts$|^cli\//;
 
@@ -51,13 +52,15 @@ function breachesOf(file: string): string[] {
   const isTest = file.endsWith(".test.ts");
   const found: string[] = [];
   const text = readFileSync(join(ROOT, file), "utf8");
-  if (file !== "config.ts" && !isTest && /process\.env\b/.test(text)) found.push(`${file}: reads the environment; only config.ts does`);
+  if (file !== "config.ts" && !isTest && /process\.env\b/.test(text))
+    found.push(`${file}: reads the environment; only config.ts does`);
   if (isTest) return found;
   const own = DRIVER.exec(file)?.[1];
   for (const imported of imports.get(file)!) {
     if (rankOf(imported) > rankOf(file)) found.push(`${file}: imports ${imported}, which is further out`);
     const driver = DRIVER.exec(imported)?.[1];
-    if (driver !== undefined && driver !== own && !COMPOSITION.test(file)) found.push(`${file}: imports the driver ${imported}; only the composition does`);
+    if (driver !== undefined && driver !== own && !COMPOSITION.test(file))
+      found.push(`${file}: imports the driver ${imported}; only the composition does`);
   }
   return found;
 }

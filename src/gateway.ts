@@ -192,6 +192,7 @@ export class Gateway {
     this.#state = "stopping";
     this.#cancelPrune();
     await Promise.all(this.#channels.map((channel) => channel.stop()));
+    await this.#intake.stop();
     this.#runner.stopAll({ kind: "shutdown" });
     await this.#queue.stop();
     await this.#outbox.stop();
@@ -210,9 +211,7 @@ export class Gateway {
 
   /** How a turn ended; resolves when it has. */
   answerOf(turnId: number): Promise<TurnAnswer> {
-    const live = this.#runner.live(turnId);
-    // One that a reset has ended is over, even while its agent comes to its end.
-    return this.#answers.of(turnId, live !== undefined && live.stopReason?.kind !== "lost");
+    return this.#answers.of(turnId);
   }
 
   /** Sees a turn's words, from its first on. Returns the way to stop watching. */

@@ -1,5 +1,6 @@
 import { parseSessionKey } from "../conversation/session-key.ts";
 import type { Engine } from "../engine/engine.ts";
+import { TertuliaError } from "../errors.ts";
 import type { EventBus } from "../events.ts";
 import type { Author } from "../message/message.ts";
 import type { Platform } from "../message/source.ts";
@@ -33,13 +34,36 @@ export interface EventIntakeOptions {
 /** The one way in: events of an account become durable in one transaction, and then set turns, notices and deliveries in motion. */
 export class EventIntake {
   readonly #options: EventIntakeOptions;
+  readonly #open = new Set<Promise<unknown>>();
+  #isStopped = false;
 
   constructor(options: EventIntakeOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the events and the cursor are durable; only then may a platform be acknowledged (T2). */
+  /** Resolves when the events and the cursor are durable; only then may a platform be acknowledged (T2). Throws `gateway_stopping`. */
   async commit(
+    account: InboxAccount,
+    events: readonly InboundEvent[],
+    cursor?: string,
+  ): Promise<readonly AdmitOutcome[]> {
+    if (this.#isStopped) throw new TertuliaError("gateway_stopping", "The gateway is stopping.");
+    const committed = this.#commit(account, events, cursor);
+    this.#open.add(committed);
+    try {
+      return await committed;
+    } finally {
+      this.#open.delete(committed);
+    }
+  }
+
+  /** Takes nothing more in; resolves when all that was taken in is set in motion. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.allSettled(this.#open);
+  }
+
+  async #commit(
     account: InboxAccount,
     events: readonly InboundEvent[],
     cursor?: string,

@@ -246,7 +246,10 @@ function placeAt(
   person: { id: string; name?: string },
   name: string,
 ): Place {
-  const { source, target } = ownDoor(platform, person, name);
+  const door = ownDoor(platform, person, name);
+  const { source } = door;
+  // Two agents at one terminal are two chats: each has its own lane.
+  const target = { ...door.target, scopeId: agent };
   const { rules } = rulesFor(config, { agent, source, personId: person.id });
   const { key } = sessionKeyFor({ agent, source, rules: rules.keys, personId: person.id });
   return { source, target, key, agent, rules };

@@ -113,7 +113,9 @@ async function whole(context: Context<Env>, exchange: Exchange): Promise<Respons
   if (answer !== null && problem !== null) {
     // Clients that try again by themselves would have the words run a second time.
     context.header("X-Should-Retry", "false");
-    return context.json({ ...errorBody(problem), partial: answer.text }, problem.status as 502);
+    // A failed or interrupted turn is 502 whatever it failed of (T3).
+    const status = answer.turn.state === "withdrawn" ? 409 : 502;
+    return context.json({ ...errorBody(problem), partial: answer.text }, status);
   }
   if (answer?.silent) context.header("X-Tertulia-Silent", "true");
   return context.json(completion({ ...exchange, text: textOf(exchange, answer), usage: answer?.turn.usage ?? null }));

@@ -11,11 +11,11 @@ export class TurnAnswers {
     this.#reader = reader;
   }
 
-  /** Resolves when the turn has ended, and rejects when that cannot be stored now. `isRunning` spares the question whether it has already. */
-  async of(turnId: number, isRunning: boolean): Promise<TurnAnswer> {
+  /** Resolves when the turn has ended, and rejects when that cannot be stored now. */
+  async of(turnId: number): Promise<TurnAnswer> {
     const waiting = Promise.withResolvers<TurnAnswer>();
     this.#waiting.set(turnId, [...(this.#waiting.get(turnId) ?? []), waiting]);
-    if (isRunning) return waiting.promise;
+    // Always asked: a reset may have ended a turn whose agent still comes to its end, or has not begun.
     const answer = await this.#reader.answer(turnId);
     // Only who asked is answered from the file: the others wait for what ends the turn here.
     if (answer !== null) this.#leave(turnId, waiting, answer);

@@ -56,6 +56,7 @@ export class TurnRunner {
   readonly #live = new Map<number, LiveTurn>();
   /** Stops of turns that are begun and have not come here yet. */
   readonly #early = new Map<number, StopReason>();
+  #stopReason: StopReason | null = null;
   /** Those who wait for a turn to begin. */
   readonly #followers = new Map<number, Follower[]>();
   /** Turns whose agent can be handed more: one steer after the other. */
@@ -91,7 +92,9 @@ export class TurnRunner {
     if (turn?.state !== "running") this.#early.delete(turnId);
   }
 
+  /** Those that run, and those that still come. */
   stopAll(reason: StopReason): void {
+    this.#stopReason = reason;
     for (const live of this.#live.values()) live.stop(reason);
   }
 
@@ -137,12 +140,16 @@ export class TurnRunner {
   async #steerOne(turnId: number, messageId: number, { session }: Lease): Promise<void> {
     const live = this.#live.get(turnId);
     const message = await this.#options.store.message(messageId);
-    if (live === undefined || message === null || session.steer === undefined) return;
+    if (live === undefined || live.stopReason !== null || message === null || session.steer === undefined) return;
     // One that joined its waiting turn would overtake what waits there before it (T4).
     const fates = await this.#options.store.fates(messageId);
     const own = fates.find(({ conversationId }) => conversationId === live.turn.conversationId);
     if (own?.fate.fate !== "waiting") return;
-    const taken = await session.steer({ turnId, facts: "", text: message.body, missed: [] });
+    const text =
+      live.turn.audience.kind === "place"
+        ? `[${message.author.name ?? message.author.id}] ${message.body}`
+        : message.body;
+    const taken = await session.steer({ turnId, facts: "", text, missed: [] });
     if (taken !== "consumed") return;
     await this.#mark(live, { consumed: [messageId] });
     const waitedIn = own.turnId;
@@ -154,8 +161,8 @@ export class TurnRunner {
   async run(turn: Turn): Promise<void> {
     const live = new LiveTurn(turn);
     this.#live.set(turn.id, live);
-    const stopped = this.#early.get(turn.id);
-    if (stopped !== undefined) live.stop(stopped);
+    const stopped = this.#early.get(turn.id) ?? this.#stopReason;
+    if (stopped !== null) live.stop(stopped);
     this.#early.delete(turn.id);
     for (const follower of this.#followers.get(turn.id) ?? []) this.#attach(live, follower);
     this.#followers.delete(turn.id);

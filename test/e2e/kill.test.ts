@@ -59,6 +59,7 @@ async function fateOfText(url: string, name: string, text: string) {
 test("T2 killed as soon as the request's bytes have left, a message is stored whole or not at all, and its retry is answered once", async () => {
   for (const [round, ms] of [0, 0.5, 1, 1.5, 2, 3, 5, 8].entries()) {
     const gateway = await start();
+    expect(await audit(gateway.url, ledger.lines.slice(-1))).toEqual([]);
     const line = ledger.say(gateway.url, {
       text: `say round ${round}`,
       name: "bytes",
@@ -71,7 +72,9 @@ test("T2 killed as soon as the request's bytes have left, a message is stored wh
     await line.exchange.done;
   }
   const { url } = await start();
-  expect(await audit(url, ledger.lines)).toEqual([]);
+  expect(await audit(url, ledger.lines.slice(-1))).toEqual([]);
+  // All of them once more: an earlier one may have been killed in its second run, but not lost or doubled.
+  expect(await audit(url, ledger.lines, { kills: 8 })).toEqual([]);
 });
 
 test("T2 killed when a message is seen to be admitted, it has one fate after the restart", async () => {

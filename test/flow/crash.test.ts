@@ -247,6 +247,38 @@ describe("at every step of a message's way", () => {
   );
 
   test(
+    "T7 T8 a turn that was told to stop is not run again",
+    story(async (stage) => {
+      const alice = stage.alice();
+      const words = await alice.says("slow 9");
+      await stage.passes(100);
+      stage.willDie({ moment: "after", verb: "admit" });
+      await Promise.race([alice.says("/stop"), stage.death]);
+      await stage.comesBack();
+      expect(await alice.answer(words)).toMatchObject({ turn: { state: "interrupted", reason: "stopped" } });
+      expect(alice.shows()).toEqual(["Stopped.", expect.stringContaining("The turn was stopped")]);
+    }),
+  );
+
+  test(
+    "T5 T8 a turn that a newer message has cut off is not run again, and the newer one is answered",
+    story(
+      async (stage) => {
+        const alice = stage.alice();
+        const words = await alice.says("slow 9");
+        await stage.passes(100);
+        stage.willDie({ moment: "after", verb: "admit" });
+        await Promise.race([alice.says("say instead"), stage.death]);
+        await stage.comesBack();
+        expect(await alice.answer(words)).toMatchObject({ turn: { state: "interrupted", reason: "superseded" } });
+        await stage.passes(1_000);
+        expect(alice.shows().at(-1)).toBe("instead");
+      },
+      { turn: { busy_mode: "interrupt" } },
+    ),
+  );
+
+  test(
     "H2 T8 a send that was stored and never heard has bound the room",
     story(async (stage) => {
       const [alice, http] = [stage.alice(), stage.alice("http")];
@@ -276,6 +308,19 @@ describe("a stop in order", () => {
       });
       expect(await alice.hears(waiting)).toBe("next");
       expect(alice.shows()).toEqual([expect.stringMatching(/^1 2 3\n\n\(The gateway was stopped/), "next"]);
+    }),
+  );
+
+  test(
+    "T2 T7 what is being taken in when it stops is interrupted, and its author told",
+    story(async (stage) => {
+      const alice = stage.alice();
+      const { calls } = stage.process.activity;
+      const saying = alice.says("hang");
+      while (stage.process.activity.calls === calls) await Promise.resolve();
+      await stage.restarts();
+      expect(await alice.answer(await saying)).toMatchObject({ turn: { state: "interrupted", reason: "shutdown" } });
+      expect(alice.shows()).toHaveLength(1);
     }),
   );
 

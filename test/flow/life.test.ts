@@ -104,6 +104,16 @@ describe("/new", () => {
   );
 
   test(
+    "R4 two resets at once: who asks for the answer of the first one's message hears that it was interrupted",
+    story(async ({ alice }) => {
+      await alice().asks("say one");
+      const [first, second] = await Promise.all([alice().says("/new slow 2"), alice().says("/new say two")]);
+      expect(await alice().answer(first!)).toMatchObject({ turn: { state: "interrupted", reason: "reset" } });
+      expect(await alice().hears(second!)).toBe("two");
+    }),
+  );
+
+  test(
     "R4 what waits is withdrawn, and its author told once for each turn",
     story(async (stage) => {
       const terminal = stage.alice();

@@ -8,6 +8,7 @@ import type { Readable } from "node:stream";
 
 const ROOT = join(import.meta.dirname, "../..");
 const COMMAND = join(ROOT, "bin/tertulia.js");
+const LONGEST_COMMAND_MS = 20_000;
 
 export interface Ended {
   readonly code: number | null;
@@ -67,9 +68,11 @@ export function spawnGateway({ args = [], ...options }: CommandOptions): Gateway
   };
 }
 
-/** A command to its end. */
+/** A command to its end. One that goes on, for it should have refused and did not, is killed. */
 export function runCommand(options: CommandOptions): Promise<Ended> {
-  return endOf(spawnCommand(options), { out: "", errors: "" });
+  const child = spawnCommand(options);
+  const overdue = setTimeout(() => child.kill("SIGKILL"), LONGEST_COMMAND_MS);
+  return endOf(child, { out: "", errors: "" }).finally(() => clearTimeout(overdue));
 }
 
 let isChecked = false;

@@ -198,19 +198,20 @@ export class Story {
     }
   }
 
-  /** Time goes by, and everything that it sets in motion happens. */
+  /** Time goes by, and everything that it sets in motion happens; it stands still when the process dies. */
   async passes(ms: number): Promise<void> {
     const step = Math.max(STEP_MS, Math.ceil(ms / 40));
     await this.rests();
-    for (let left = ms; left > 0; left -= step) {
+    for (let left = ms; left > 0 && this.#life?.process.isDead === false; left -= step) {
       await this.#manual.advance(Math.min(step, left));
       await this.rests();
     }
   }
 
-  /** Time goes by until no turn is open. */
+  /** Time goes by until no turn is open, or the process is dead. */
   async quiets(): Promise<void> {
-    for (let waited = 0; waited < 100 && (await this.gateway.reader.counts()).openTurns > 0; waited++) {
+    const hasOpen = (): boolean => this.sql("SELECT 1 FROM turn WHERE state IN('queued','running') LIMIT 1").length > 0;
+    for (let waited = 0; waited < 100 && !this.process.isDead && hasOpen(); waited++) {
       await this.passes(waited < 20 ? 200 : 60_000);
     }
     await this.rests();

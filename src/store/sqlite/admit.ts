@@ -40,7 +40,7 @@ import {
   setBinding,
   tell,
 } from "./sessions.ts";
-import { addDelivery, addEntry, addMessage } from "./turns.ts";
+import { addDelivery, addEntry, addMessage, cancel } from "./turns.ts";
 
 /** The verb `admit`: a batch of events of one account and its cursor, in one transaction. */
 
@@ -441,7 +441,7 @@ function land(
       sessionId: place.sessionId,
       turnId: landing.turnId,
       begun: null,
-      signal: signalFor(landing.signal, running, messageId),
+      signal: signalFor(db, landing.signal, running, messageId),
     };
   }
   const isWaiting = landing.kind === "queue";
@@ -473,7 +473,7 @@ function land(
     sessionId: place.sessionId,
     turnId,
     begun: isWaiting ? null : turnOf(turn),
-    signal: landing.kind === "queue" ? signalFor(landing.signal, running, messageId) : null,
+    signal: landing.kind === "queue" ? signalFor(db, landing.signal, running, messageId) : null,
   };
 }
 
@@ -519,11 +519,13 @@ function readTraffic(
 }
 
 function signalFor(
+  db: Database,
   kind: "steer" | "interrupt" | null,
   running: TurnRecord | null,
   messageId: number,
 ): TurnSignal | null {
   if (kind === null || running === null) return null;
+  if (kind === "interrupt") cancel(db, running.id, "superseded");
   const at = { turnId: running.id, sessionId: running.session_id };
   return kind === "steer" ? { kind, ...at, messageId } : { kind, ...at };
 }
@@ -590,7 +592,10 @@ function command(
       "SELECT * FROM turn WHERE conversation_id = ? AND state = 'running'",
       conversation.id,
     );
-    if (running !== undefined) signal = { kind: "stop", turnId: running.id, sessionId: running.session_id };
+    if (running !== undefined) {
+      cancel(db, running.id, "stopped");
+      signal = { kind: "stop", turnId: running.id, sessionId: running.session_id };
+    }
     args = { ...args, found: running !== undefined };
   }
   const reply = addDelivery(
@@ -636,7 +641,8 @@ function refConversation(context: Context, ref: ConversationRef, rules: AdmitRul
 function bindable(context: Context, ref: ConversationRef, sessionId: string, by: Speaker): void {
   const session = sessionRecord(context.db, sessionId);
   if (session === undefined) throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
-  if (session.ended_at !== null) throw new Rejection("session_ended", `Session ${sessionId} has ended.`);
+  if (session.ended_at !== null || session.suspended !== null)
+    throw new Rejection("session_ended", `Session ${sessionId} has ended.`);
   const agent =
     ref.kind === "source"
       ? context.batch.agent

@@ -1,7 +1,7 @@
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Claim } from "../store.ts";
-import { type Database, SQLITE, sqliteCode } from "./database.ts";
+import { type Database, SQLITE, sqliteCode, storeError } from "./database.ts";
 
 interface Job {
   readonly claim: Claim | null;
@@ -190,22 +190,4 @@ function busyError(cause: unknown): TertuliaError {
     cause,
     remedy: "End the program that holds state.db, then send the message again.",
   });
-}
-
-/** A bug stays what it is; what SQLite says becomes a sentence. */
-export function storeError(error: unknown): TertuliaError {
-  if (error instanceof TertuliaError) return error;
-  switch (sqliteCode(error)) {
-    case SQLITE.FULL:
-      return new TertuliaError("store_unavailable", "The disk is full: nothing of this was stored.", { cause: error });
-    case SQLITE.CORRUPT:
-    case SQLITE.NOTADB:
-      return new TertuliaError("store_corrupt", "The database file is damaged.", { cause: error });
-    case null:
-      return new TertuliaError("internal", "The store failed on its own account.", { cause: error });
-    default:
-      return new TertuliaError("store_unavailable", `The database cannot be written (${(error as Error).message}).`, {
-        cause: error,
-      });
-  }
 }

@@ -21,9 +21,9 @@ import type {
   TurnMark,
 } from "../store.ts";
 import { admit } from "./admit.ts";
-import { Database, SQLITE, sqliteCode } from "./database.ts";
+import { Database, SQLITE, sqliteCode, storeError } from "./database.ts";
 import { attempt, delivered, keep } from "./deliveries.ts";
-import { GroupCommit, storeError } from "./group-commit.ts";
+import { GroupCommit } from "./group-commit.ts";
 import { SqliteReader } from "./reads.ts";
 import { begin, mark, settle } from "./turns.ts";
 
@@ -200,7 +200,9 @@ function atPath<T>(path: string, open: () => T): T {
   }
 }
 
-function openError(path: string, error: unknown): TertuliaError {
+function openError(path: string, problem: unknown): TertuliaError {
+  // A refused statement comes as our own error already: what counts here is what SQLite said.
+  const error = problem instanceof TertuliaError && sqliteCode(problem.cause) !== null ? problem.cause : problem;
   const system = (error as NodeJS.ErrnoException).code;
   if (system === "ENOSPC")
     return new TertuliaError("disk_full", `There is no space left for ${path}.`, { cause: error });

@@ -34,11 +34,12 @@ export function begin(db: Database, request: { sessionId: string; now: number },
     );
     if (running !== undefined) {
       if (running.epoch === claim.epoch) return { kind: "busy" };
-      if (running.effects === "none" && running.attempt < MAX_ATTEMPTS) {
+      if (running.effects === "none" && running.attempt < MAX_ATTEMPTS && running.reason === null) {
         const turn = run(db, running, request.now, claim);
         return { kind: "begun", turn, takeover: { kind: "rerun", turnId: running.id } };
       }
-      takeover = { ...endTurn(db, running, interruption(running, "crash"), request.now, claim), kind: "interrupted" };
+      const ending = interruption(running, running.reason ?? "crash");
+      takeover = { ...endTurn(db, running, ending, request.now, claim), kind: "interrupted" };
       continue;
     }
     const head = db.get<TurnRecord>(
@@ -57,6 +58,11 @@ export function begin(db: Database, request: { sessionId: string; now: number },
       return { kind: "waiting", until: head.ready_at, takeover };
     return { kind: "begun", turn: run(db, head, request.now, claim), takeover };
   }
+}
+
+/** A running turn is to be cancelled: while its runner does so, the reason stands on it, and a take-over does not run it again. */
+export function cancel(db: Database, turnId: number, reason: "stopped" | "superseded"): void {
+  db.run("UPDATE turn SET reason = ? WHERE id = ? AND state = 'running'", reason, turnId);
 }
 
 /** Makes a queued turn, or one of an older epoch, the running one, and writes its user entries (frozen from here on). */
