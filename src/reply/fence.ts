@@ -20,6 +20,10 @@ export type FenceLine =
   /** The quote with the fence is over: the line is outside, and may open another. */
   | { readonly kind: "leaves"; readonly next: FenceLine };
 
+export function isFence(line: FenceLine): line is Extract<FenceLine, { kind: "opens" | "closes" }> {
+  return line.kind === "opens" || line.kind === "closes";
+}
+
 const FENCE_LINE = /((?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t]){0,64})(`{3,}|~{3,})([^\n]*)/y;
 const QUOTE = /[ \t>]{0,64}/y;
 

@@ -1,6 +1,6 @@
 import type { Platform } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
-import type { Limit } from "./split.ts";
+import type { Limit } from "./unit.ts";
 
 /**
  * How long one message may be, by platform (O3). Where a platform does not say how it counts, its characters are taken as UTF-16

@@ -4,7 +4,8 @@ import { PLATFORMS } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import { assembleReply } from "./assemble.ts";
 import { limitOf } from "./limits.ts";
-import { type Limit, lengthIn, type Piece, splitInPieces, splitText, type Unit } from "./split.ts";
+import { type Piece, splitInPieces, splitText } from "./split.ts";
+import { type Limit, lengthIn, type Unit } from "./unit.ts";
 
 const UNITS: readonly Unit[] = ["utf16", "codepoints", "bytes"];
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });

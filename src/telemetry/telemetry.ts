@@ -77,8 +77,13 @@ export class Telemetry {
   #attempted(delivery: DeliveryRow, result: DeliveryReport["result"]): void {
     const { platform } = delivery.target;
     if (result.kind === "retry") this.#metrics.retries.inc({ platform, cause: result.counts ? "failed" : "offline" });
-    else this.#metrics.deliveries.inc({ platform, result: result.kind });
+    else this.#ended(delivery, result.kind);
     this.#spans.attempted(delivery, result, this.#options.clock.now());
+  }
+
+  #ended(delivery: DeliveryRow, result: "delivered" | "unknown" | "failed"): void {
+    this.#metrics.deliveries.inc({ platform: delivery.target.platform, result });
+    this.#options.log.info({ delivery: delivery.id, result }, "delivery ended");
   }
 
   #tripOf(turnId: number): Trip {
