@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { Author, Message } from "./message/message.ts";
-import type { RuntimePoolEvent } from "./runtime/runtime.ts";
-import type { BindingRow, DeliveryRow, Turn } from "./store/store.ts";
+import type { OpenedHow, RuntimePoolEvent } from "./runtime/runtime.ts";
+import type { BindingRow, DeliveryReport, DeliveryRow, Turn } from "./store/store.ts";
 
 /** Where an event belongs: its conversation, and the home of the session it happened in (they differ while bound). */
 export interface EventPlace {
@@ -48,6 +48,22 @@ export type GatewayEvent = {
   [Name in keyof GatewayEvents]: { readonly name: Name; readonly payload: GatewayEvents[Name] };
 }[keyof GatewayEvents];
 
+/** Where a turn or a delivery has got to, for whoever measures the way: told as it happens, whether or not anybody watches. */
+export type Step =
+  /** Its admission is durable; told again for each message that joins. */
+  | { readonly kind: "admitted"; readonly turnId: number }
+  /** All its messages were handed to the running turn: there is no such turn any more. */
+  | { readonly kind: "taken_in"; readonly turnId: number }
+  /** An agent is asked for, and is there. */
+  | { readonly kind: "asked"; readonly turnId: number; readonly runtime: string }
+  | { readonly kind: "opened"; readonly turnId: number; readonly cold: boolean; readonly how: OpenedHow }
+  /** The prompt is written; the agent's first text; its result, or its being given up. */
+  | { readonly kind: "prompted" | "spoke" | "heard"; readonly turnId: number }
+  /** After the commit that ended it. */
+  | { readonly kind: "settled"; readonly turn: Turn; readonly deliveries: readonly DeliveryRow[] }
+  /** After the commit that says what became of an attempt at a push door. */
+  | { readonly kind: "attempted"; readonly delivery: DeliveryRow; readonly result: DeliveryReport["result"] };
+
 /** A listener must not throw; one that does is reported to `onFault` and stops nobody. */
 export class EventBus {
   readonly #emitter = new EventEmitter().setMaxListeners(0);
@@ -59,6 +75,11 @@ export class EventBus {
 
   emit<Name extends keyof GatewayEvents>(name: Name, payload: GatewayEvents[Name]): void {
     this.#emitter.emit("event", { name, payload });
+    this.#emitter.emit(name, payload);
+  }
+
+  step(step: Step): void {
+    this.#emitter.emit("step", step);
   }
 
   /** Whether an event would reach anybody: what it costs to build one can be saved. */
@@ -68,14 +89,30 @@ export class EventBus {
 
   /** Returns the way to stop listening. */
   subscribe(listener: (event: GatewayEvent) => void): () => void {
-    const guarded = (event: GatewayEvent): void => {
+    return this.#listen("event", listener);
+  }
+
+  /** Hears one event that is always told, without being somebody who watches. Returns the way to stop. */
+  on<Name extends "session:ended" | "runtime:state">(
+    name: Name,
+    listener: (payload: GatewayEvents[Name]) => void,
+  ): () => void {
+    return this.#listen(name, listener);
+  }
+
+  onStep(listener: (step: Step) => void): () => void {
+    return this.#listen("step", listener);
+  }
+
+  #listen<T>(name: string, listener: (told: T) => void): () => void {
+    const guarded = (told: T): void => {
       try {
-        listener(event);
+        listener(told);
       } catch (cause) {
         this.#onFault(cause);
       }
     };
-    this.#emitter.on("event", guarded);
-    return () => this.#emitter.off("event", guarded);
+    this.#emitter.on(name, guarded);
+    return () => this.#emitter.off(name, guarded);
   }
 }

@@ -24,6 +24,7 @@ import type {
   TurnAnswer,
   TurnSignal,
 } from "./store/store.ts";
+import { Telemetry } from "./telemetry/telemetry.ts";
 import type { Watcher } from "./turn/live-turn.ts";
 import { TurnAnswers } from "./turn/turn-answers.ts";
 import { TurnQueue } from "./turn/turn-queue.ts";
@@ -60,6 +61,7 @@ export class Gateway {
   readonly config: Config;
   readonly events: EventBus;
   readonly pool: RuntimePool;
+  readonly telemetry: Telemetry;
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #store: Store;
@@ -97,6 +99,8 @@ export class Gateway {
       maxWarm: config.pool.maxWarm,
       onEvent: (event) => this.events.emit("runtime:state", event),
     });
+    const { events, pool } = this;
+    this.telemetry = new Telemetry({ events, pool, clock, log, reader: store, runningTurns: () => this.runningTurns });
     this.#answers = new TurnAnswers(store);
     this.#runner = new TurnRunner({
       config,
@@ -127,7 +131,7 @@ export class Gateway {
       chance,
       ttlMs: config.delivery.ttlMs,
       channelOf: (account) => this.#channels.find((channel) => channel.account === account),
-      onDelivery: (delivery, result) => log.info({ delivery: delivery.id, result: result.kind }, "delivery ended"),
+      onAttempted: (delivery, result) => this.events.step({ kind: "attempted", delivery, result }),
       onFault,
     });
     this.#intake = new EventIntake({
@@ -262,6 +266,7 @@ export class Gateway {
   }
 
   #onSettled(settled: Settled): void {
+    this.events.step({ kind: "settled", turn: settled.turn, deliveries: settled.deliveries });
     for (const sessionId of settled.wake) this.#engine.wake(sessionId);
     this.#answers.settled(settled);
     this.#outbox.take(settled.deliveries);

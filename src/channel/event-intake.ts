@@ -83,6 +83,7 @@ export class EventIntake {
       events.emit("session:ended", { ...ended, conversationKey: outcome.key });
     }
     for (const settled of outcome.settled) onSettled(settled);
+    if ("turnId" in outcome && outcome.turnId !== null) events.step({ kind: "admitted", turnId: outcome.turnId });
     this.#announce(event, outcome);
     this.#handOn(outcome.notices, outcome);
     if ("reply" in outcome) this.#handOn([outcome.reply], outcome);

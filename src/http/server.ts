@@ -12,6 +12,7 @@ import { conversations } from "./conversations.ts";
 import { eventStream } from "./event-stream.ts";
 import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
+import { metrics } from "./metrics.ts";
 import { parserError, refuse } from "./refuse.ts";
 import { refusedEvents } from "./refused.ts";
 import { sessions } from "./sessions.ts";
@@ -142,6 +143,7 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
   app.route("/api", handoff(gateway));
   app.route("/api", refusedEvents(gateway));
   app.route("/api", statusRoutes(options));
+  app.route("/metrics", metrics(gateway));
   app.notFound((context) =>
     fail(context, new TertuliaError("route_unknown", `There is nothing at ${context.req.method} ${context.req.path}.`)),
   );

@@ -1,6 +1,8 @@
 import type { Target } from "../message/target.ts";
 import type { Settlement } from "../store/store.ts";
+import { limitOf } from "./limits.ts";
 import { isSilence } from "./silence.ts";
+import { splitText } from "./split.ts";
 
 /** A finished text as the settlement of its turn: silent, empty, or a reply in the parts its door takes. */
 export function assembleReply(text: string, target: Target): Pick<Settlement, "outcome" | "parts"> {
@@ -20,7 +22,8 @@ export function assembleReply(text: string, target: Target): Pick<Settlement, "o
   return { outcome: { state: "answered", text }, parts: partsFor(text, target) };
 }
 
-/** Pull doors take a text whole. */
-function partsFor(text: string, _target: Target): readonly string[] {
-  return [text];
+/** Pull doors take a text whole. A part of nothing but white space is left out: platforms refuse it, and with it the rest of the reply. */
+function partsFor(text: string, target: Target): readonly string[] {
+  const limit = limitOf(target);
+  return limit === null ? [text] : splitText(text, limit).filter((part) => part.trim() !== "");
 }

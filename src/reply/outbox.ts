@@ -18,7 +18,8 @@ export interface OutboxOptions {
   readonly chance: () => number;
   readonly ttlMs: number;
   readonly channelOf: (account: string) => Channel | undefined;
-  readonly onDelivery: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
+  /** After each attempt, when what became of it is durable. */
+  readonly onAttempted: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
 
@@ -28,8 +29,8 @@ export interface OutboxOptions {
  */
 export class Outbox {
   readonly #options: OutboxOptions;
-  /** Lanes at work, and whether they were told of more meanwhile. */
-  readonly #lanes = new Map<string, { done: Promise<void> }>();
+  /** Lanes at work, with the head that was written as `sending` when the lane was empty, and its worker still on the way out. */
+  readonly #lanes = new Map<string, { done: Promise<void>; head: DeliveryRow | null }>();
   readonly #timers = new Map<string, () => void>();
   readonly #abort = new AbortController();
 
@@ -74,13 +75,15 @@ export class Outbox {
   }
 
   #work(delivery: DeliveryRow): void {
-    if (this.#abort.signal.aborted || this.#lanes.has(delivery.lane) || this.#timers.has(delivery.lane)) return;
-    const lane = { done: Promise.resolve() };
+    const busy = this.#lanes.get(delivery.lane);
+    if (busy !== undefined && delivery.state === "sending") busy.head = delivery;
+    if (this.#abort.signal.aborted || busy !== undefined || this.#timers.has(delivery.lane)) return;
+    const lane = { done: Promise.resolve(), head: null as DeliveryRow | null };
     this.#lanes.set(delivery.lane, lane);
     lane.done = this.#sendLane(delivery)
       .catch((cause) => this.#fault(delivery.lane, cause))
       .finally(() => this.#lanes.delete(delivery.lane))
-      .then(() => this.#next(delivery.lane))
+      .then(() => (lane.head === null ? this.#next(delivery.lane) : this.#work(lane.head)))
       .catch((cause) => this.#fault(delivery.lane, cause));
   }
 
@@ -161,9 +164,9 @@ export class Outbox {
   }
 
   async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {
-    const { store, claim, onDelivery } = this.#options;
+    const { store, claim, onAttempted } = this.#options;
     await store.delivered(report, claim());
-    if (report.result.kind !== "retry") onDelivery(row, report.result);
+    onAttempted(row, report.result);
   }
 
   #fault(lane: string, cause: unknown): void {

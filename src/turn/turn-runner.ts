@@ -160,8 +160,9 @@ export class TurnRunner {
     if (taken !== "consumed") return;
     await this.#mark(live, { consumed: [messageId] });
     const waitedIn = own.turnId;
-    if (waitedIn !== null && (await this.#options.store.turn(waitedIn)) === null)
-      this.#options.onTakenIn(waitedIn, turnId);
+    if (waitedIn === null || (await this.#options.store.turn(waitedIn)) !== null) return;
+    this.#options.events.step({ kind: "taken_in", turnId: waitedIn });
+    this.#options.onTakenIn(waitedIn, turnId);
   }
 
   /** Whether the turn was settled here; if not, its session is to be looked at again. */
@@ -231,15 +232,19 @@ export class TurnRunner {
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
-    const { pool, config, store } = this.#options;
+    const { pool, config, store, events } = this.#options;
+    const turnId = live.turn.id;
+    events.step({ kind: "asked", turnId, runtime: runtime.name });
     try {
-      return await pool.acquire({
+      const lease = await pool.acquire({
         sessionId: live.turn.sessionId,
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
         request: () => openRequestFor(material, { config, reader: store, runtime, signal: live.signal }),
       });
+      events.step({ kind: "opened", turnId, cold: lease.cold, how: lease.how });
+      return lease;
     } catch (cause) {
       if (live.stopReason !== null) return cancelledEnding(live);
       // An agent that dies while it is opened is the session's own fault (R7).
@@ -269,12 +274,14 @@ export class TurnRunner {
     else live.hasEffects = true;
     live.begun = { turn: live.turn, messages: material.messages, ...place };
     this.#options.events.emit("turn:begun", live.begun);
+    this.#options.events.step({ kind: "prompted", turnId: live.turn.id });
     const steering = { lease, done: Promise.resolve() };
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
     try {
       const turn = lease.session.turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) });
       const result = await Promise.race([turn, patience.over]);
+      this.#options.events.step({ kind: "heard", turnId: live.turn.id });
       if (result === "given_up") turn.catch(this.#options.onFault);
       this.#steering.delete(live.turn.id);
       // What the agent has taken in is of this turn, also when it was taken in just before the end (G-CON-06).
@@ -315,6 +322,7 @@ export class TurnRunner {
     if (event.type === "text") {
       if (live.isWatched && !live.shown) await this.#showText(live, live.text + event.text);
       if (live.stopReason !== null) return;
+      if (live.text === "" && event.text !== "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
       live.say(event.text);
       if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
     }

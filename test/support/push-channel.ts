@@ -1,15 +1,20 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, Inbox, SendResult } from "../../src/channel/channel.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitOutcome, MessageEvent } from "../../src/store/store.ts";
+import type { AdmitOutcome, InboundEvent, MessageEvent } from "../../src/store/store.ts";
 import { RULES } from "./store.ts";
 
 /** A push door of our own port: what it is to answer to each send is said by the test. */
 export interface PushChannel extends Channel {
   /** The person writes in a chat. */
-  says(text: string, options?: { chat?: string; rules?: Partial<typeof RULES> }): Promise<AdmitOutcome>;
+  says(
+    text: string,
+    options?: { chat?: string; thread?: string; rules?: Partial<typeof RULES> },
+  ): Promise<AdmitOutcome>;
+  /** The person says `/new` there. */
+  resets(options?: { chat?: string }): Promise<AdmitOutcome>;
   /** What reached the platform. */
-  readonly sent: { readonly chat: string; readonly text: string; readonly key: string }[];
+  readonly sent: { readonly chat: string; readonly thread?: string; readonly text: string; readonly key: string }[];
   /** The next answers of the platform; when none is left, everything is sent. */
   readonly answers: (SendResult | Promise<SendResult>)[];
   /** How often sending was tried. */
@@ -18,6 +23,11 @@ export interface PushChannel extends Channel {
 
 export function createPushChannel(options: { recognisesRepeats?: boolean } = {}): PushChannel {
   let inbox: Inbox | null = null;
+  const commit = async (event: InboundEvent): Promise<AdmitOutcome> => {
+    if (inbox === null) throw new Error("the channel does not run");
+    const [outcome] = await inbox.commit([event], event.eventId);
+    return outcome!;
+  };
   const channel: PushChannel = {
     name: "push",
     account: "bot",
@@ -37,36 +47,48 @@ export function createPushChannel(options: { recognisesRepeats?: boolean } = {})
       async send(target: Target, text: string, { idempotencyKey }): Promise<SendResult> {
         channel.attempts += 1;
         const answer = (await channel.answers.shift()) ?? { kind: "sent", externalId: randomUUID() };
-        if (answer.kind === "sent") channel.sent.push({ chat: target.chatId, text, key: idempotencyKey });
+        const { chatId: chat, threadId: thread } = target;
+        if (answer.kind === "sent")
+          channel.sent.push({ chat, text, key: idempotencyKey, ...(thread === undefined ? {} : { thread }) });
         return answer;
       },
     },
-    async says(text, { chat = "7", rules = {} } = {}) {
-      if (inbox === null) throw new Error("the channel does not run");
-      const id = randomUUID();
-      const event: MessageEvent = {
-        kind: "message",
-        eventId: id,
-        freshId: `s-${id}`,
-        source: {
-          platform: "telegram",
-          account: "bot",
-          chatId: chat,
-          chatType: "dm",
-          userId: "42",
-          isBot: false,
-          messageId: id,
-        },
-        target: { door: "push", platform: "telegram", account: "bot", chatId: chat },
-        speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
-        text,
-        saidAt: 0,
-        addressed: true,
-        rules: { ...RULES, ...rules },
-      };
-      const [outcome] = await inbox.commit([event], id);
-      return outcome!;
-    },
+    says: (text, options = {}) => commit({ kind: "message", addressed: true, ...words(text, options) }),
+    resets: (options = {}) =>
+      commit({
+        kind: "command",
+        effect: { kind: "reset" },
+        reply: { code: "session_new", args: { agent: "main", runtime: "demo" } },
+        ...words("/new", options),
+      }),
   };
   return channel;
+}
+
+/** What an event of the person in that chat has, whatever it is. */
+function words(
+  text: string,
+  { chat = "7", thread, rules = {} }: { chat?: string; thread?: string; rules?: Partial<typeof RULES> },
+): Omit<MessageEvent, "kind" | "addressed"> {
+  const id = randomUUID();
+  const inThread = thread === undefined ? {} : { threadId: thread };
+  return {
+    eventId: id,
+    freshId: `s-${id}`,
+    source: {
+      platform: "telegram",
+      account: "bot",
+      chatId: chat,
+      chatType: "dm",
+      userId: "42",
+      isBot: false,
+      messageId: id,
+      ...inThread,
+    },
+    target: { door: "push", platform: "telegram", account: "bot", chatId: chat, ...inThread },
+    speaker: { author: { kind: "person", id: "42", name: "Ann" }, person: { id: "ann", role: "member" } },
+    text,
+    saidAt: 0,
+    rules: { ...RULES, ...rules },
+  };
 }
