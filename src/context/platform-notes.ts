@@ -1,3 +1,5 @@
+import { quoteUntrusted } from "./untrusted.ts";
+
 /**
  * What an agent has to know of a platform, as data (C3). What it cannot do there is said only while it has no tool for it; an
  * unknown platform gets a neutral text.
@@ -117,7 +119,9 @@ const NEUTRAL: Omit<PlatformNotes, "title"> = {
 };
 
 export function notesFor(platform: string): PlatformNotes {
-  return Object.hasOwn(NOTES, platform) ? NOTES[platform]! : { title: "this platform", ...NEUTRAL };
+  return Object.hasOwn(NOTES, platform)
+    ? NOTES[platform]!
+    : { title: `the platform ${quoteUntrusted(platform, 40)}`, ...NEUTRAL };
 }
 
 /** For the stable part: one line each, of what holds at the door where a session opened. */

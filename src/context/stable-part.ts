@@ -50,7 +50,8 @@ function whereLines(source: Source, shared: boolean, settings: ContextSettings, 
     ...(topicLine(source) === null ? [] : [topicLine(source)!]),
     shared ? SEVERAL : userLine(source, mask),
     "Before each message stand facts about its turn, between two lines that carry the same one-time code. They begin with a Source: line, " +
-      "which says where that message came from; your answer goes there. Rows of the facts that begin with | are what others said.",
+      "which says where that message came from; your answer goes there. Rows of the facts that begin with | were said there meanwhile, " +
+      "by [name] or, as [YOU], by you.",
   ];
 }
 

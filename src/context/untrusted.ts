@@ -14,7 +14,7 @@ const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 const OPEN = "[［【〔⟦❲〚";
 const CLOSE = "\\]］】〕⟧❳〛";
 /** A line that begins as a mark of an author does, or a filled-in form of it. */
-const MARK = new RegExp(`^[${OPEN}][^${OPEN}${CLOSE}]*[${CLOSE}]`, "u");
+const MARK = new RegExp(`^[${OPEN}][^${CLOSE}]*[${CLOSE}]`, "u");
 const AT_START = /^[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]+/u;
 /** With the Greek, Cyrillic and Armenian letters that look the same. */
 const YOU = /^[yγυуү][oοоօ0][uυսц∪]$/u;
