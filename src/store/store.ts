@@ -455,7 +455,7 @@ export interface TurnMaterial {
   readonly previous: SessionRow | null;
   /** Conversations that are bound to this session (H8); whether a binding holds now is the reader's to say. */
   readonly guests: readonly BindingRow[];
-  /** Who wrote among the last 500 messages of the turn's place: those of the same name are told apart (C2). */
+  /** Who wrote among the last 500 messages of the turn's place, where that is not one person's: namesakes are told apart (C2). */
   readonly speakers: readonly Author[];
   /** Of the runtime that had the session last. */
   readonly runtimeState: RuntimeStateRow | null;

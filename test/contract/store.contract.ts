@@ -620,14 +620,14 @@ export function storeContract(
       const terminal = await begunBy(said("t"));
       await answer(terminal, "u");
       await admit(send("dinner", terminal.sessionId));
-      const material = await next(TERMINAL);
-      expect(material.guests).toMatchObject([{ conversationKey: ROOM, kind: "live" }]);
-      expect(material.speakers).toEqual(
-        expect.arrayContaining([
-          { kind: "person", id: "owner" },
-          { kind: "agent", id: "main" },
-        ]),
-      );
+      expect((await next(TERMINAL)).guests).toMatchObject([{ conversationKey: ROOM, kind: "live" }]);
+      const source = { platform: "telegram", account: "bot", chatId: "-1", chatType: "group", isBot: false } as const;
+      const people = [
+        { kind: "person", id: "1", name: "Ann" },
+        { kind: "person", id: "2", name: "Ann" },
+      ] as const;
+      for (const author of people) await admit({ ...said("hi"), source, speaker: { author } });
+      expect((await next("agent:main:telegram:group:-1")).speakers).toEqual([...people].reverse());
     });
 
     test("prune forgets old events and once-conversations and nothing else", async () => {

@@ -188,6 +188,8 @@ export class SqliteReader implements StoreReader {
     const { turn, conversation, session, messages, throughEntry } = known;
     const placeId = messages.at(-1)?.placeId ?? conversation.placeId;
     const state = this.#runtimeState(session.id);
+    const roomLines = this.#roomLines(turn, placeId, seenAtLeast);
+    const isPrivate = conversation.personId !== null && roomLines.lines.length === 0;
     return {
       ...known,
       home: session.home === conversation.id ? conversation : this.#conversation("id = ?", session.home)!,
@@ -196,10 +198,10 @@ export class SqliteReader implements StoreReader {
           ?.stable_part ?? null,
       previous: session.parentId === null ? null : (this.#session(session.parentId) ?? null),
       guests: this.#bindings({ sessionId: session.id }),
-      speakers: this.#speakers(placeId),
+      speakers: isPrivate ? [] : this.#speakers(placeId),
       runtimeState: state ?? null,
       earlier: throughEntry,
-      roomLines: this.#roomLines(turn, placeId, seenAtLeast),
+      roomLines,
       missed: state === undefined ? [] : this.#missed(turn.sessionId, state, throughEntry),
     };
   }
