@@ -195,7 +195,7 @@ describe("G-CTX-04: each door has its own words", () => {
     const { stable, facts } = render(caseOf("handoff-to-xmpp"));
     expect(stable).toContain("\nSource: CLI terminal, where");
     expect(facts).toContain("\nSource: Xmpp".replace("Xmpp", "XMPP"));
-    expect(facts).toMatch(/\nHandoff \(live until 2026-11-30 15:04\).*terminal "main"/);
+    expect(facts).toMatch(/\nHandoff: .*terminal "main" \(live until 2026-11-30 15:04\)/);
     expect(facts).toMatch(/\nOn XMPP: /);
     expect(facts).toMatch(/\nChannel topic: "Tea"\n/);
     expect(render(caseOf("terminal")).facts).not.toMatch(/Handoff|\nOn /);

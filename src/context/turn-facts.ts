@@ -87,13 +87,13 @@ function* factLines(facts: TurnFacts, means: Means): Generator<string> {
   const { settings, mask, most } = means;
   const { timezone } = settings;
   yield `Source: ${doorLine(facts.source, mask, most)}`;
+  for (const note of facts.notes) yield `Note: ${noteText(note, facts, settings)}`;
+  if (facts.handoff !== null) yield handoffLine(facts.handoff, settings, mask);
   yield `From: ${fromLine(facts, means)}; rights: ${facts.role}`;
   yield `Time: ${timeWithZone(facts.now, timezone)}`;
   if (facts.named && !facts.told.split("\n").includes(SEVERAL)) yield SEVERAL_HERE;
-  for (const note of facts.notes) yield `Note: ${noteText(note, facts, settings)}`;
   if (facts.isFirst && !facts.notes.some(({ code }) => code === "session_reset"))
     yield "Session: new; this is its first message.";
-  if (facts.handoff !== null) yield handoffLine(facts.handoff, settings, mask);
   yield* guestLines(facts, settings, mask);
   yield* doorFacts(facts, means);
   yield* changes(facts, means);
@@ -122,7 +122,7 @@ function handoffLine({ by, home, until }: Handoff, { timezone }: ContextSettings
   const how = by === "live" ? "live" : by === "pinned" ? "pinned" : "configured";
   const end = until === null ? "" : ` until ${localMinute(until, timezone)}`;
   return (
-    `Handoff (${how}${end}): this door speaks in the session of ${conversationLine(home, mask)}. ` +
+    `Handoff: this message comes from another door than the session's own, ${conversationLine(home, mask)} (${how}${end}). ` +
     "Your answer goes to this door; permissions given there do not count here."
   );
 }
@@ -185,10 +185,10 @@ function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSe
   const { args } = note;
   switch (note.code) {
     case "session_reset": {
-      const ended = typeof args.endedAt === "number" ? ` ended ${localMinute(args.endedAt, timezone)}` : " has ended";
       const used = previousAt === null ? "" : `, last used ${localMinute(previousAt, timezone)}`;
+      const ended = typeof args.endedAt === "number" ? `, ended ${localMinute(args.endedAt, timezone)}` : "";
       return (
-        `this is a fresh conversation. The one before (${args.previous}${used})${ended}: ${reasonText(String(args.reason))}. ` +
+        `this is a fresh conversation (${reasonText(String(args.reason))}). The one before is session ${args.previous}${used}${ended}. ` +
         `You know nothing of it; "tertulia sessions show ${args.previous}" reads it back.`
       );
     }
@@ -204,11 +204,11 @@ function reasonText(reason: string): string {
     case "new":
       return "the user asked for a new one";
     case "idle":
-      return "it was idle for too long";
+      return "the earlier one was idle for too long";
     case "daily":
       return "the daily reset came";
     case "suspended":
-      return "it failed repeatedly and was set aside";
+      return "the earlier one failed repeatedly and was set aside";
     default:
       return oneLine(reason);
   }

@@ -534,7 +534,7 @@ describe("context", () => {
     await tertulia("send", "kitchen", "Dinner.", "--session", running.session);
     const kitchen = await context("kitchen");
     expect(kitchen).toEqual({ ...(await context(KITCHEN)), facts: expect.any(String) });
-    expect(kitchen.facts).toContain("Handoff (live until ");
+    expect(kitchen.facts).toContain("(live until ");
     await stop();
     const timeless = ({ facts, ...rest }: { facts: string }) => ({
       ...rest,

@@ -171,7 +171,7 @@ describe("context", () => {
     clock.set(clock.now() + 5 * 3_600_000);
     const after = await says("what was it?", { ...ann, rules });
     expect(after.facts).toContain(
-      `Note: this is a fresh conversation. The one before (${before.sessionId}, last used 2026-11-29 06:07) ended 2026-11-29 11:07: it was idle for too long.`,
+      `Note: this is a fresh conversation (the earlier one was idle for too long). The one before is session ${before.sessionId}, last used 2026-11-29 06:07, ended 2026-11-29 11:07.`,
     );
     expect(after.facts).toContain(`tertulia sessions show ${before.sessionId}`);
     expect((await says("and?", { ...ann, rules })).facts).not.toContain("Note:");
@@ -185,7 +185,7 @@ describe("context", () => {
     expect(bound.sessionId).toBe(terminal.sessionId);
     expect(bound.facts).toMatch(/\nSource: Telegram \(group: "Kitchen"\)\n/);
     expect(bound.facts).toContain(
-      'Handoff (live until 2026-11-29 07:07): this door speaks in the session of terminal "main".',
+      'Handoff: this message comes from another door than the session\'s own, terminal "main" (live until 2026-11-29 07:07).',
     );
     expect(bound.facts).toContain("permissions given there do not count here");
     expect(bound.facts).toContain("Several people:");
@@ -274,7 +274,7 @@ describe("context", () => {
       const counts = await store.counts();
       const next = await gateway.nextContext(TERMINAL);
       expect(next).toMatchObject({ session: null, turn: null });
-      expect(next.facts).toContain(`Note: this is a fresh conversation. The one before (${before.sessionId},`);
+      expect(next.facts).toContain(`The one before is session ${before.sessionId}, last used `);
       expect(await store.counts()).toEqual(counts);
       agreesWith(next, await type("two"));
     });
@@ -299,7 +299,8 @@ describe("context", () => {
       await gateway.send({ person: OWNER, room: web, text: "Dinner.", sessionId: terminal.sessionId });
       const next = await gateway.nextContext(web);
       expect(next.session).toBe(terminal.sessionId);
-      expect(next.facts).toContain('Source: Web page (DM with "owner")\nFrom: nobody yet');
+      expect(next.facts).toContain('\nSource: Web page (DM with "owner")\nHandoff: ');
+      expect(next.facts).toContain("\nFrom: nobody yet; rights: guest\n");
       await expect(gateway.nextContext("agent:main:web:dm:owner%2Felsewhere")).rejects.toMatchObject({
         code: "conversation_unknown",
       });
