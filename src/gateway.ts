@@ -3,6 +3,8 @@ import type { Channel } from "./channel/channel.ts";
 import { EventIntake } from "./channel/event-intake.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
 import type { Config } from "./config.ts";
+import { type NextContext, nextContextOf } from "./context/next-context.ts";
+import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import type { Person } from "./conversation/person.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
@@ -48,6 +50,8 @@ export interface GatewayOptions {
   /** By kind; the built-in ones where absent. */
   readonly runtimes?: Readonly<Record<string, Runtime>>;
   readonly channels?: readonly Channel[];
+  /** Keys the stand-ins that `redact_pii` shows for ids, which stay the same while it does; one of this process's own where absent. */
+  readonly secret?: string;
 }
 
 /**
@@ -63,6 +67,8 @@ export class Gateway {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #store: Store;
+  readonly #ids: IdSource;
+  readonly #ground: ContextGround;
   readonly #runtimes: Readonly<Record<string, Runtime>>;
   readonly #channels: readonly Channel[];
   readonly #engine: Engine;
@@ -88,6 +94,11 @@ export class Gateway {
     this.#store = store;
     this.#runtimes = options.runtimes ?? { demo: createDemoRuntime({ clock }) };
     this.#channels = options.channels ?? [];
+    this.#ids = ids;
+    this.#ground = {
+      platforms: [...new Set([...OWN_DOORS, ...this.#channels.map(({ platform }) => platform)])],
+      secret: options.secret ?? ids.token(),
+    };
     this.events = new EventBus(onFault);
     this.#engine = createLocalEngine({ store, holder: `pid ${process.pid}` });
     this.pool = createRuntimePool({
@@ -99,6 +110,7 @@ export class Gateway {
     this.#answers = new TurnAnswers(store);
     this.#runner = new TurnRunner({
       config,
+      ground: this.#ground,
       store,
       clock,
       ids,
@@ -213,6 +225,19 @@ export class Gateway {
   /** Sees a turn's words, from its first on. Returns the way to stop watching. */
   watch(turnId: number, watcher: Watcher): () => void {
     return this.#runner.watch(turnId, watcher);
+  }
+
+  /** C7: what the next turn of a conversation would be told. Throws `conversation_unknown`. */
+  async nextContext(key: string): Promise<NextContext> {
+    const conversation = await this.#store.conversation(key);
+    if (conversation === null) throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
+    return nextContextOf(conversation, {
+      config: this.config,
+      ground: this.#ground,
+      reader: this.#store,
+      now: this.#clock.now(),
+      nonce: this.#ids.token(),
+    });
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */

@@ -391,6 +391,15 @@ export type RuntimeStatus = "healthy" | "degraded" | "broken";
 export interface StoreReader {
   /** Everything the context stage and the runner need of a running turn, in one read. */
   turnMaterial(turnId: number): Promise<TurnMaterial | null>;
+  /**
+   * C7: the same of a conversation's next turn: of the one that waits, else of one that would come now, with turn id 0 and an empty
+   * message of who spoke last (none where nobody has spoken yet). A session that the message would open has the id `""`.
+   */
+  nextTurnMaterial(query: {
+    conversationId: number;
+    now: number;
+    rules: Pick<AdmitRules, "reset" | "defaultSession">;
+  }): Promise<TurnMaterial | null>;
   turn(turnId: number): Promise<Turn | null>;
   /** How a turn ended, for a door that asks later. Null while it is open. */
   answer(turnId: number): Promise<TurnAnswer | null>;
@@ -443,6 +452,12 @@ export interface TurnMaterial {
   /** The turn's own messages, oldest first. */
   readonly messages: readonly Message[];
   readonly notes: readonly Note[];
+  /** The session that this one followed. */
+  readonly previous: SessionRow | null;
+  /** Conversations that are bound to this session (H8); whether a binding holds now is the reader's to say. */
+  readonly guests: readonly BindingRow[];
+  /** Who wrote among the last 500 messages of the turn's place, where that is not one person's: namesakes are told apart (C2). */
+  readonly speakers: readonly Author[];
   /** Of the runtime that had the session last. */
   readonly runtimeState: RuntimeStateRow | null;
   /** Entries of the session before this turn's own. */

@@ -1,5 +1,6 @@
 import type { Config } from "../config.ts";
-import { openRequestFor, stablePartOf, turnInputFor } from "../context/turn-context.ts";
+import type { ContextGround } from "../context/settings.ts";
+import { openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { EventBus, EventPlace, GatewayEvents } from "../events.ts";
 import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
@@ -16,6 +17,7 @@ const SETTLE_RETRY_MS = 1_000;
 
 export interface TurnRunnerOptions {
   readonly config: Config;
+  readonly ground: ContextGround;
   readonly store: Store;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -41,6 +43,12 @@ interface Run {
   readonly limits: TurnLimits;
 }
 
+interface Steering {
+  readonly lease: Lease;
+  readonly material: TurnMaterial;
+  done: Promise<void>;
+}
+
 interface Follower {
   readonly watcher: Watcher;
   stop: () => void;
@@ -60,7 +68,7 @@ export class TurnRunner {
   /** Those who wait for a turn to begin. */
   readonly #followers = new Map<number, Follower[]>();
   /** Turns whose agent can be handed more: one steer after the other. */
-  readonly #steering = new Map<number, { lease: Lease; done: Promise<void> }>();
+  readonly #steering = new Map<number, Steering>();
 
   constructor(options: TurnRunnerOptions) {
     this.#options = options;
@@ -132,12 +140,10 @@ export class TurnRunner {
   steer(turnId: number, messageId: number): void {
     const steering = this.#steering.get(turnId);
     if (steering === undefined) return;
-    steering.done = steering.done
-      .then(() => this.#steerOne(turnId, messageId, steering.lease))
-      .catch(this.#options.onFault);
+    steering.done = steering.done.then(() => this.#steerOne(turnId, messageId, steering)).catch(this.#options.onFault);
   }
 
-  async #steerOne(turnId: number, messageId: number, { session }: Lease): Promise<void> {
+  async #steerOne(turnId: number, messageId: number, { lease: { session }, material }: Steering): Promise<void> {
     const live = this.#live.get(turnId);
     const message = await this.#options.store.message(messageId);
     if (live === undefined || live.stopReason !== null || message === null || session.steer === undefined) return;
@@ -145,11 +151,12 @@ export class TurnRunner {
     const fates = await this.#options.store.fates(messageId);
     const own = fates.find(({ conversationId }) => conversationId === live.turn.conversationId);
     if (own?.fate.fate !== "waiting") return;
-    const text =
-      live.turn.audience.kind === "place"
-        ? `[${message.author.name ?? message.author.id}] ${message.body}`
-        : message.body;
-    const taken = await session.steer({ turnId, facts: "", text, missed: [] });
+    const taken = await session.steer({
+      turnId,
+      facts: "",
+      text: steeredText(material, message, this.#options),
+      missed: [],
+    });
     if (taken !== "consumed") return;
     await this.#mark(live, { consumed: [messageId] });
     const waitedIn = own.turnId;
@@ -223,14 +230,14 @@ export class TurnRunner {
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
-    const { pool, config, store } = this.#options;
+    const { pool, config, ground, store } = this.#options;
     try {
       return await pool.acquire({
         sessionId: live.turn.sessionId,
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
-        request: () => openRequestFor(material, { config, reader: store, signal: live.signal }),
+        request: () => openRequestFor(material, { config, ground, reader: store, signal: live.signal }),
       });
     } catch (cause) {
       if (live.stopReason !== null) return cancelledEnding(live);
@@ -242,7 +249,8 @@ export class TurnRunner {
 
   async #speak(run: Run, lease: Lease): Promise<TurnResult | "lost" | "given_up"> {
     const { live, material, runtime, place } = run;
-    const input = turnInputFor(material, lease, this.#options.ids.token());
+    const { config, ground, clock, ids } = this.#options;
+    const input = turnInputFor(material, lease, { config, ground, now: clock.now(), nonce: ids.token() });
     const isOurs = await this.#mark(live, {
       facts: {
         text: input.facts,
@@ -252,14 +260,14 @@ export class TurnRunner {
         runtime: runtime.name,
       },
       runtime: { name: runtime.name, ref: lease.session.ref, restarts: lease.restarts },
-      ...(material.stablePart === null ? { stablePart: stablePartOf(material, this.#options.config) } : {}),
+      ...(material.stablePart === null ? { stablePart: stablePartOf(material, { config, ground }) } : {}),
       ...(runtime.effectsAtPrompt === "possible" ? { effects: "possible" } : {}),
     });
     if (!isOurs) return "lost";
     if (runtime.effectsAtPrompt === "possible") live.hasEffects = true;
     live.begun = { turn: live.turn, messages: material.messages, ...place };
     this.#options.events.emit("turn:begun", live.begun);
-    const steering = { lease, done: Promise.resolve() };
+    const steering: Steering = { lease, material, done: Promise.resolve() };
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
     try {
