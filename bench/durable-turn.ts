@@ -29,7 +29,7 @@ async function finish(store: Store, claim: Claim, turn: Turn): Promise<void> {
   await store.mark(
     {
       ...report,
-      facts: { text: FACTS, seen, notesThrough: 0, entriesThrough: 1, runtime: "none" },
+      prompt: { text: FACTS, seen, notesThrough: 0, entriesThrough: 1, runtime: "none" },
       runtime: { name: "none", ref: turn.sessionId, restarts: 0 },
     },
     claim,

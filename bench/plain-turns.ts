@@ -135,7 +135,7 @@ function admit(db: Database, conversation: Conversation, eventId: string): Open 
 function mark(db: Database, { conversation, turnId }: Open): void {
   const seen = { placeId: conversation.id, throughSeq: 1 };
   db.run(
-    "UPDATE turn SET facts = ?, seen_bound = ?, prompted = 1 WHERE id = ?",
+    "UPDATE turn SET prompt = ?, seen_bound = ?, prompted = 1 WHERE id = ?",
     FACTS,
     JSON.stringify({ seen, notesThrough: 0, entriesThrough: 1, runtime: "none" }),
     turnId,

@@ -41,7 +41,7 @@ CREATE TABLE turn(id INTEGER PRIMARY KEY, session_id TEXT NOT NULL REFERENCES se
   state TEXT NOT NULL CHECK(state IN('queued','running','answered','failed','interrupted','withdrawn')), reason TEXT,
   epoch INT, attempt INT NOT NULL DEFAULT 0, effects TEXT NOT NULL DEFAULT 'none' CHECK(effects IN('none','possible','shown')), prompted INT NOT NULL DEFAULT 0,
   ready_at INT NOT NULL, messages INT NOT NULL DEFAULT 1, target TEXT NOT NULL, audience TEXT NOT NULL, authority TEXT NOT NULL, bound TEXT CHECK(bound IN('live','pinned','default')),
-  facts TEXT, seen_bound TEXT, partial TEXT, usage TEXT, reply_entry INT, admitted_at INT NOT NULL, begun_at INT, settled_at INT) STRICT;
+  prompt TEXT, seen_bound TEXT, partial TEXT, usage TEXT, reply_entry INT, admitted_at INT NOT NULL, begun_at INT, settled_at INT) STRICT;
 CREATE UNIQUE INDEX turn_one_running ON turn(session_id) WHERE state = 'running';   -- T1
 -- With the state as a column and not as a condition: SQLite does not infer a partial index from `state = 'queued'`, and prefers a full one for ORDER BY id.
 CREATE INDEX turn_session ON turn(session_id, state);

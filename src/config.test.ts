@@ -457,6 +457,23 @@ describe("G-CFG-02: one default, and overrides that hold", () => {
   });
 });
 
+describe("C1, C5: what agents are told", () => {
+  test("C1 C5 homes, the owner's words and redaction are as written", () => {
+    const config = load(
+      `platforms: { telegram: { home: "-100", prompt: No tables. } }\nchats: { "agent:main:telegram:dm:99": { prompt: Hi. } }\nredact_pii: true`,
+    );
+    expect(config.platforms.telegram).toEqual({ home: "-100", prompt: "No tables." });
+    expect(config.chats["agent:main:telegram:dm:99"]).toEqual({ prompt: "Hi." });
+    expect(config.redactPii).toBe(true);
+    expect(load("").redactPii).toBe(false);
+  });
+
+  test("C1 S1 E2 a home is a chat id in quotes, on a platform that can be written to", () => {
+    expect(refusal("platforms: { telegram: { home: -100 } }")).toContain("allowed: a chat id in quotes");
+    expect(refusal('platforms: { console: { home: "owner/main" } }')).toContain("platforms.console.home");
+  });
+});
+
 describe("T5: the rules of one message", () => {
   const key = "agent:main:telegram:dm:99";
   const layers = [

@@ -14,7 +14,7 @@ import type { Role } from "./conversation/person.ts";
 import { DEFAULT_RESET_POLICY, isTimeZone, policyFor, type ResetPolicy } from "./conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, isKeyName, parseSessionKey, sessionKeyFor } from "./conversation/session-key.ts";
 import { TertuliaError } from "./errors.ts";
-import { CHAT_TYPES, type ChatType, PLATFORMS, type Platform, type Source } from "./message/source.ts";
+import { CHAT_TYPES, type ChatType, isOwnDoor, PLATFORMS, type Platform, type Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 
 export interface Config {
@@ -64,14 +64,27 @@ export interface Config {
     readonly stopGraceMs: number;
   };
   readonly platforms: Readonly<
-    Partial<Record<Platform, { readonly busyMode?: BusyMode; readonly debounceMs?: number }>>
+    Partial<
+      Record<
+        Platform,
+        {
+          readonly busyMode?: BusyMode;
+          readonly debounceMs?: number;
+          /** The chat that is the home channel there. */
+          readonly home?: string;
+          readonly prompt?: string;
+        }
+      >
+    >
   >;
   /** By session key. */
-  readonly chats: Readonly<Record<string, { readonly busyMode?: BusyMode }>>;
+  readonly chats: Readonly<Record<string, { readonly busyMode?: BusyMode; readonly prompt?: string }>>;
   /** `idleMinutes` goes up to a year, which is more than one timer can hold (2^31-1 ms). */
   readonly pool: { readonly idleMinutes: number; readonly maxWarm: number };
   readonly handoff: { readonly ttlMs: number };
   readonly delivery: { readonly ttlMs: number };
+  /** C5: what the model sees has stand-ins for user and chat ids. */
+  readonly redactPii: boolean;
   /** By key path as written in the file, without the defaults; `originOf` reads it. */
   readonly origins: Readonly<Record<string, Origin>>;
 }
@@ -452,17 +465,25 @@ const SCHEMA = section({
   }).prefault({}),
   platforms: mapPer(
     PLATFORMS,
-    section({ busy_mode: oneOf(BUSY_MODES).optional(), debounce_ms: whole(0, 60_000).optional() }),
+    section({
+      busy_mode: oneOf(BUSY_MODES).optional(),
+      debounce_ms: whole(0, 60_000).optional(),
+      home: words("a chat id in quotes").optional(),
+      prompt: words("a text").optional(),
+    }),
   ).prefault({}),
-  chats: mapOf("settings by session key", sessionKey, section({ busy_mode: oneOf(BUSY_MODES).optional() })).prefault(
-    {},
-  ),
+  chats: mapOf(
+    "settings by session key",
+    sessionKey,
+    section({ busy_mode: oneOf(BUSY_MODES).optional(), prompt: words("a text").optional() }),
+  ).prefault({}),
   pool: section({
     idle_minutes: whole(1, 525_600).default(60),
     max_warm: whole(1, 10_000).default(32),
   }).prefault({}),
   handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
   delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
+  redact_pii: onOff.default(false),
 });
 
 type Settings = z.output<typeof SCHEMA>;
@@ -569,15 +590,21 @@ function build(settings: Settings) {
       stopGraceMs: turn.stop_grace,
     },
     platforms: table(settings.platforms, (written) =>
-      present({ busyMode: written.busy_mode, debounceMs: written.debounce_ms }),
+      present({
+        busyMode: written.busy_mode,
+        debounceMs: written.debounce_ms,
+        home: written.home,
+        prompt: written.prompt,
+      }),
     ),
-    chats: table(settings.chats, (written) => present({ busyMode: written.busy_mode })),
+    chats: table(settings.chats, (written) => present({ busyMode: written.busy_mode, prompt: written.prompt })),
     pool: {
       idleMinutes: pool.idle_minutes,
       maxWarm: pool.max_warm,
     },
     handoff,
     delivery: { ttlMs: settings.delivery.ttl },
+    redactPii: settings.redact_pii,
   } satisfies Partial<Config>;
 }
 
@@ -644,6 +671,14 @@ function* objectionsTo(settings: Settings, written: Written): Generator<Objectio
   }
 
   yield* idleHttpModes(settings);
+  for (const [platform, { home }] of Object.entries(settings.platforms)) {
+    if (home !== undefined && isOwnDoor(platform as Platform)) {
+      yield {
+        path: ["platforms", platform, "home"],
+        allowed: "nothing: a home channel is on a platform that can be written to",
+      };
+    }
+  }
   const { default: fallback, ...layers } = written.reset ?? {};
   if (lacksMode(fallback)) yield { path: ["reset", "default", "mode"], allowed: MODE_OF_ITS_OWN };
   for (const [layer, policies] of Object.entries(layers)) {

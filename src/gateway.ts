@@ -3,6 +3,8 @@ import type { Channel } from "./channel/channel.ts";
 import { EventIntake } from "./channel/event-intake.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
 import type { Config } from "./config.ts";
+import { type NextContext, nextContextOf } from "./context/next-context.ts";
+import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import type { Person } from "./conversation/person.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
@@ -49,6 +51,8 @@ export interface GatewayOptions {
   /** By kind, instead of the built-in ones. */
   readonly runtimes?: Readonly<Record<string, Runtime>>;
   readonly channels?: readonly Channel[];
+  /** Keys the stand-ins that `redact_pii` shows for ids, which stay the same while it does; one of this process's own where absent. */
+  readonly secret?: string;
 }
 
 /**
@@ -65,6 +69,8 @@ export class Gateway {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #store: Store;
+  readonly #ids: IdSource;
+  readonly #ground: ContextGround;
   /** By agent; agents of the demo share one. */
   readonly #runtimes: ReadonlyMap<string, Runtime>;
   readonly #channels: readonly Channel[];
@@ -91,6 +97,11 @@ export class Gateway {
     this.#store = store;
     this.#runtimes = createRuntimes(config, { clock, chance, given: options.runtimes ?? {} });
     this.#channels = options.channels ?? [];
+    this.#ids = ids;
+    this.#ground = {
+      platforms: [...new Set([...OWN_DOORS, ...this.#channels.map(({ platform }) => platform)])],
+      secret: options.secret ?? ids.token(),
+    };
     this.events = new EventBus(onFault);
     this.#engine = createLocalEngine({ store, holder: `pid ${process.pid}` });
     this.pool = createRuntimePool({
@@ -104,6 +115,7 @@ export class Gateway {
     this.#answers = new TurnAnswers(store);
     this.#runner = new TurnRunner({
       config,
+      ground: this.#ground,
       store,
       clock,
       ids,
@@ -218,6 +230,19 @@ export class Gateway {
   /** Sees a turn's words, from its first on. Returns the way to stop watching. */
   watch(turnId: number, watcher: Watcher): () => void {
     return this.#runner.watch(turnId, watcher);
+  }
+
+  /** C7: what the next turn of a conversation would be told. Throws `conversation_unknown`. */
+  async nextContext(key: string): Promise<NextContext> {
+    const conversation = await this.#store.conversation(key);
+    if (conversation === null) throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
+    return nextContextOf(conversation, {
+      config: this.config,
+      ground: this.#ground,
+      reader: this.#store,
+      now: this.#clock.now(),
+      nonce: this.#ids.token(),
+    });
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */

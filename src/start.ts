@@ -25,7 +25,7 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const ownerToken = readOwnerToken(config);
     const store = openSqliteStore({ path: config.files.state, clock: systemClock });
     closers.push(() => store.close());
-    const gateway = new Gateway({ config, store, log });
+    const gateway = new Gateway({ config, store, log, secret: ownerToken });
     closers[closers.length - 1] = () => gateway.stop();
     const http: HttpServer = await startHttpServer({ gateway, ownerToken, log, startedAt: Date.now() });
     // After the gateway: whoever waits for a turn that is interrupted is told so before the connection is closed.

@@ -160,7 +160,7 @@ async function findGateway(config: Config): Promise<string> {
 }
 
 /** Without the file, or the right to read it, this machine's own rights are all there is. */
-function readToken(path: string): string | undefined {
+export function readToken(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8").trim() || undefined;
   } catch (cause) {

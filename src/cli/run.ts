@@ -107,6 +107,13 @@ export async function run(argv: readonly string[]): Promise<void> {
     .action(async (options) => (await import("./explain.ts")).explain({ ...global(), ...options }));
 
   program
+    .command("context")
+    .description("print what an agent would be told in the next turn of a conversation")
+    .argument("<conversation>", "a room of the configuration, or a conversation key")
+    .option("--json", "print the parts as JSON")
+    .action(async (name, options) => (await import("./context.ts")).context(name, { ...global(), ...options }));
+
+  program
     .command("doctor")
     .description("check the machine, the configuration and the state; change nothing")
     .option("--json", "print the findings as JSON")

@@ -1,44 +1,54 @@
-import type { Author, Message } from "../message/message.ts";
+import type { Message } from "../message/message.ts";
 import type { HistoryLine } from "../runtime/runtime.ts";
 import type { EntryRow } from "../store/store.ts";
+import type { Speakers } from "./speakers.ts";
+import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "./untrusted.ts";
 
-/** Lines as an agent sees them: its own carry `[YOU]`, others `[name]`, from who really wrote the row (G2). */
+/** Words as an agent sees them: its own carry `[YOU]`, others `[name]` where it needs saying, from who really wrote the row (G2). */
 
-/** A text that begins like a mark of ours is escaped: `[YOU]` cannot be forged. */
-export function escapeMark(text: string): string {
-  return /^\s*[[［]/u.test(text) ? `\\${text.trimStart()}` : text;
+export interface Showing {
+  readonly speakers: Speakers;
+  /** Every line of a person carries its author. */
+  readonly named: boolean;
 }
 
-export function authorMark(author: Author, agent: string): string {
-  if (author.kind === "agent" && author.id === agent) return "[YOU]";
-  return `[${(author.name ?? author.id).replace(/[[\]\s]+/gu, " ").trim() || "somebody"}]`;
+/** One message of somebody's, as it was said. In no line of it can begin a mark that was not ours. */
+export function renderWords({ author, body }: Pick<Message, "author" | "body">, { speakers, named }: Showing): string {
+  return named ? `${speakers.markOf(author)} ${eachLine(body, escapeMark)}` : eachLine(body, escapeOwnMark);
 }
 
-export function renderMessage(message: Pick<Message, "author" | "body">, agent: string): string {
-  return `${authorMark(message.author, agent)} ${escapeMark(message.body)}`;
+/** A message of the room as rows of the facts block: each prefixed, all of them together at most `most` characters (C8, H11). */
+export function roomRows(message: Pick<Message, "author" | "body">, speakers: Speakers, most: number): string[] {
+  const mark = speakers.markOf(message.author);
+  const lines = linesOf(shorten(message.body.trim(), most - mark.length - 3));
+  const shown = lines.length > MOST_ROWS ? [...lines.slice(0, MOST_ROWS - 1), "…"] : lines;
+  return shown.map((line, row) => {
+    const text = escapeMark(line);
+    return row === 0 ? `| ${mark} ${text}` : `|   ${text}`;
+  });
 }
 
-/** An entry of the session for the primer or for what was missed. Names are needed only where several people speak. */
-export function renderEntry(entry: EntryRow, options: { agent: string; shared: boolean }): HistoryLine {
-  const undelivered = entry.delivery === null ? "" : "(not delivered) ";
-  switch (entry.mark) {
-    case null:
-      return {
-        role: entry.role,
-        text:
-          options.shared && entry.author !== null && entry.role === "user"
-            ? renderMessage({ author: entry.author, body: entry.text }, options.agent)
-            : undelivered + entry.text,
-      };
-    case "sent":
-      return {
-        role: "assistant",
-        text: `[YOU] (said elsewhere${entry.platform === null ? "" : `, ${entry.platform}`}) ${undelivered}${escapeMark(entry.text)}`,
-      };
-    default:
-      return {
-        role: entry.role,
-        text: entry.role === "mark" ? `(${entry.mark}: ${entry.text})` : `${entry.text} (${entry.mark})`,
-      };
+const MOST_ROWS = 12;
+
+/** An entry of the session for the primer or for what was missed. */
+export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
+  const { role, mark } = entry;
+  if (mark === "sent") {
+    const door = entry.platform === null ? "" : `, ${entry.platform}`;
+    return {
+      role: "assistant",
+      text: `[YOU] (said elsewhere${door}) ${undelivered(entry)}${eachLine(entry.text, escapeMark)}`,
+    };
   }
+  if (role === "mark") return { role, text: `(${mark}: ${entry.text})` };
+  const text =
+    role === "user" && entry.author !== null
+      ? renderWords({ author: entry.author, body: entry.text }, showing)
+      : undelivered(entry) + entry.text;
+  return { role, text: mark === null ? text : `${text} (${mark})` };
+}
+
+/** O4: own words carry it until they are. */
+function undelivered({ delivery }: EntryRow): string {
+  return delivery === null ? "" : "(not delivered) ";
 }

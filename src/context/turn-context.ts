@@ -1,46 +1,47 @@
 import type { Config } from "../config.ts";
+import { bindingState } from "../conversation/binding.ts";
+import { hasSeveralSpeakers, parseSessionKey } from "../conversation/session-key.ts";
 import type { Message } from "../message/message.ts";
-import type { Exchange, OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
-import type { Audience, ConversationRow, EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
-import { promptOf } from "./prompt.ts";
-import { renderEntry } from "./render-history.ts";
+import type { Source } from "../message/source.ts";
+import type { OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
+import type { EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
+import { sourceOfConversation } from "./door-line.ts";
+import { createIdMask } from "./id-mask.ts";
+import { renderEntry, renderWords, type Showing } from "./render-history.ts";
+import { type ContextGround, type ContextSettings, contextSettings } from "./settings.ts";
+import { createSpeakers } from "./speakers.ts";
 import { renderStablePart } from "./stable-part.ts";
-import { renderTurnFacts } from "./turn-facts.ts";
+import { renderTurnFacts, type TurnAuthor } from "./turn-facts.ts";
 
-/** Context: from a turn's material to what its agent is told. */
+/** Context: from a turn's material to what its agent is told. A real turn and `tertulia context` come through here (C7). */
 
 const PRIMER_LINES = 40;
 const PRIMER_CHARACTERS = 12_000;
 /** Lines of a request that seeds a conversation without a name, at most. */
 const SEEDS = 1_000;
 
+export interface ContextOptions {
+  readonly config: Config;
+  readonly ground: ContextGround;
+}
+
 /** What an agent is opened with: the stable part and, for one that lost or never had the session, the transcript so far, bounded. */
 export async function openRequestFor(
   material: TurnMaterial,
-  options: { config: Config; reader: StoreReader; runtime: Runtime; signal: AbortSignal },
+  options: ContextOptions & { reader: StoreReader; runtime: Runtime; signal: AbortSignal },
 ): Promise<OpenRequest> {
-  const { config, reader, runtime, signal } = options;
+  const { reader, runtime, signal } = options;
   const ref = material.runtimeState?.ref;
   const request = {
     sessionId: material.session.id,
     sessionKey: material.home.key,
     ...(ref == null ? {} : { ref }),
-    stablePart: stablePartOf(material, config),
+    stablePart: stablePartOf(material, options),
     signal,
   };
-  if (runtime.history === "own") return { ...request, primer: await primerOf(material, reader) };
-  return { ...request, primer: await seedsOf(material, reader), exchanges: await exchangesOf(material, reader) };
-}
-
-/** The session so far as it was sent and answered, byte for byte, for a runtime that remembers nothing. */
-async function exchangesOf(material: TurnMaterial, reader: StoreReader): Promise<Exchange[]> {
-  const rows = await reader.exchanges({ sessionId: material.session.id, beforeEntry: material.throughEntry + 1 });
-  return rows.map(({ turnId, audience, facts, messages, reply, mark }) => ({
-    turnId,
-    prompt: promptOf({ facts, missed: [], text: wordsOf(messages, isShared({ audience, home: material.home })) }),
-    reply,
-    mark,
-  }));
+  if (runtime.history === "own") return { ...request, primer: await primerOf(material, options) };
+  const exchanges = await reader.exchanges({ sessionId: material.session.id, beforeEntry: material.throughEntry + 1 });
+  return { ...request, primer: await seedsOf(material, reader), exchanges };
 }
 
 /** What a conversation without a name was seeded with. */
@@ -56,31 +57,24 @@ function isSeed(entry: EntryRow): boolean {
 }
 
 /** Rendered once, at the session's first turn, and stored on it (C1). */
-export function stablePartOf(material: TurnMaterial, config: Config): string {
+export function stablePartOf(material: TurnMaterial, options: ContextOptions): string {
   if (material.stablePart !== null) return material.stablePart;
-  const { agent: name } = material.session;
-  const agent = config.agents[name];
-  return renderStablePart({
-    agent: { name, displayName: agent?.displayName ?? name },
-    source: sourceOf(material),
-    shared: isShared({ audience: material.turn.audience, home: material.home }),
-    ...(agent?.prompt === undefined ? {} : { prompt: agent.prompt }),
-  });
+  const { home } = material;
+  return renderStablePart(
+    { source: homeSource(material), shared: hasSeveralSpeakers(home.key) },
+    settingsOf(material, options),
+  );
 }
 
-async function primerOf(material: TurnMaterial, reader: StoreReader): Promise<Primer> {
+async function primerOf(material: TurnMaterial, options: ContextOptions & { reader: StoreReader }): Promise<Primer> {
   if (material.earlier === 0) return { total: 0, lines: [] };
-  const entries = await reader.transcript({
+  const entries = await options.reader.transcript({
     sessionId: material.session.id,
     before: material.throughEntry + 1,
     limit: PRIMER_LINES,
   });
-  const lines = entries.map((entry) =>
-    renderEntry(entry, {
-      agent: material.session.agent,
-      shared: isShared({ audience: material.turn.audience, home: material.home }),
-    }),
-  );
+  const showing = showingOf(material, options, entries);
+  const lines = entries.map((entry) => renderEntry(entry, showing));
   return { total: material.earlier, lines: lastWithin(lines, PRIMER_CHARACTERS) };
 }
 
@@ -88,21 +82,16 @@ async function primerOf(material: TurnMaterial, reader: StoreReader): Promise<Pr
 export function turnInputFor(
   material: TurnMaterial,
   agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },
-  nonce: string,
+  moment: ContextOptions & { now: number; nonce: string },
 ): TurnInput {
-  const { turn, messages, home, session } = material;
-  const shared = isShared({ audience: material.turn.audience, home: material.home });
-  const facts = renderTurnFacts({
-    agent: session.agent,
-    source: sourceOf(material),
-    senders: [...new Set(messages.map(({ author }) => author.name ?? author.id))],
-    notes: material.notes,
-    bound: turn.bound === null ? null : { by: turn.bound, home: home.key },
-    room: material.roomLines,
-    nonce,
-  });
-  const missed = missedBy(agent, material.missed).map((entry) => renderEntry(entry, { agent: session.agent, shared }));
-  return { turnId: turn.id, facts, text: wordsOf(messages, shared), missed };
+  const missed = missedBy(agent, material.missed);
+  const showing = showingOf(material, moment, missed);
+  return {
+    turnId: material.turn.id,
+    facts: factsOf(material, moment),
+    text: material.messages.map((message) => renderWords(message, showing)).join("\n"),
+    missed: missed.map((entry) => renderEntry(entry, showing)),
+  };
 }
 
 /** An agent just opened has been told everything by the primer, or by the exchanges all that was sent; one that went on has missed what it did not say itself. */
@@ -115,20 +104,100 @@ function missedBy(
   return agent.how === "created" || agent.how === "primed" ? [] : missed;
 }
 
-/** The words of a turn's authors, with their names where several people speak. */
-function wordsOf(messages: readonly Message[], shared: boolean): string {
-  return messages.map(({ author, body }) => (shared ? `[${author.name ?? author.id}] ${body}` : body)).join("\n");
+/** A further message, as the running turn takes it in: shown like the turn's own. */
+export function steeredText(material: TurnMaterial, message: Message, options: ContextOptions): string {
+  const together = { ...material, messages: [...material.messages, message] };
+  return renderWords(message, showingOf(together, options, []));
 }
 
-function sourceOf({ messages }: TurnMaterial) {
+/** The facts block of a turn. */
+export function factsOf(material: TurnMaterial, options: ContextOptions & { now: number; nonce: string }): string {
+  const { turn, messages, conversation, home } = material;
+  const { now, nonce } = options;
+  const valid = material.guests.filter((binding) => bindingState(binding, now) === "valid");
+  const own = valid.find(({ conversationId, kind }) => conversationId === conversation.id && kind === turn.bound);
+  const isHome = conversation.id === home.id;
+  const { speakers, named } = showingOf(material, options, []);
+  return renderTurnFacts(
+    {
+      now,
+      source: turnSource(material),
+      authors: authorsOf(messages),
+      role: turn.authority.role,
+      told: stablePartOf(material, options),
+      handoff: turn.bound === null ? null : { by: turn.bound, home: home.key, until: own?.expiresAt ?? null },
+      // Which other doors speak in it is the business of the session's own door.
+      guests: isHome ? valid.map(({ conversationKey, expiresAt }) => ({ key: conversationKey, until: expiresAt })) : [],
+      notes: material.notes,
+      previousAt: material.previous?.lastHumanAt ?? null,
+      isFirst: material.earlier === 0,
+      named,
+      room: material.roomLines,
+      nonce,
+    },
+    speakers,
+    settingsOf(material, options),
+  );
+}
+
+function settingsOf({ session, home }: TurnMaterial, { config, ground }: ContextOptions): ContextSettings {
+  return contextSettings(config, ground, {
+    agent: session.agent,
+    homeKey: home.key,
+    homePlatform: home.target.platform,
+  });
+}
+
+/** How words are shown in this turn: with their authors wherever more than one person can have said them (C2). */
+function showingOf(material: TurnMaterial, options: ContextOptions, entries: readonly EntryRow[]): Showing {
+  const { session, conversation, home, messages } = material;
+  const others = [...messages, ...material.roomLines.lines].map(({ author }) => author);
+  const earlier = entries.flatMap(({ author }) => (author === null ? [] : [author]));
+  const people = [...messages.map(({ author }) => author), ...earlier].filter(({ kind }) => kind !== "agent");
+  const isOnePerson =
+    !hasSeveralSpeakers(home.key) &&
+    (conversation.id === home.id || (!hasSeveralSpeakers(conversation.key) && isSamePerson(conversation, home))) &&
+    new Set(people.map(({ kind, id }) => `${kind}:${id}`)).size <= 1;
+  return {
+    named: !isOnePerson,
+    speakers: createSpeakers({
+      agent: session.agent,
+      known: [...material.speakers, ...others, ...earlier],
+      platform: turnSource(material).platform,
+      mask: createIdMask(settingsOf(material, options)),
+    }),
+  };
+}
+
+function isSamePerson(a: { personId: string | null }, b: { personId: string | null }): boolean {
+  return a.personId !== null && a.personId === b.personId;
+}
+
+function authorsOf(messages: readonly Message[]): TurnAuthor[] {
+  const authors = new Map<string, TurnAuthor>();
+  for (const { author, source } of messages) {
+    const userId = source?.userId;
+    authors.set(`${author.kind}:${author.id}`, { author, ...(userId === undefined ? {} : { userId }) });
+  }
+  return [...authors.values()];
+}
+
+function turnSource({ messages, conversation }: TurnMaterial): Source {
   const source = messages.at(-1)?.source;
-  if (source == null) throw new Error("a turn without a message of a person");
-  return source;
+  return source == null ? sourceOfConversation(conversation) : atItsChat(source, conversation.key);
 }
 
-/** Several people can read and speak: names are shown with their words (C2). */
-function isShared({ audience, home }: { audience: Audience; home: Pick<ConversationRow, "personId"> }): boolean {
-  return audience.kind === "place" || home.personId === null;
+/** The door where a session is at home, also when its first turn came by another one. */
+function homeSource(material: TurnMaterial): Source {
+  const { conversation, home } = material;
+  return conversation.id === home.id ? turnSource(material) : sourceOfConversation(home);
+}
+
+/** The owner can write into a group from elsewhere, as from a direct chat: the chat is what its key says. */
+function atItsChat(source: Source, key: string): Source {
+  const parts = parseSessionKey(key);
+  const isOther = parts.form === "chat" && parts.chatType !== "dm" && source.chatType === "dm";
+  return isOther ? { ...source, chatType: parts.chatType } : source;
 }
 
 /** The last lines that together have at most so many characters. */

@@ -1,52 +1,201 @@
-import type { Message } from "../message/message.ts";
-import { describeSource, type Source } from "../message/source.ts";
+import type { Role } from "../conversation/person.ts";
+import type { Author, Message } from "../message/message.ts";
+import type { Source } from "../message/source.ts";
 import type { BoundBy, Note } from "../store/store.ts";
-import { renderMessage } from "./render-history.ts";
-import { quoteUntrusted } from "./untrusted.ts";
+import { conversationLine, doorLine } from "./door-line.ts";
+import { createIdMask, type IdMask } from "./id-mask.ts";
+import { localMinute, timeWithZone } from "./local-time.ts";
+import { doorLimits } from "./platform-notes.ts";
+import { roomRows } from "./render-history.ts";
+import type { ContextSettings } from "./settings.ts";
+import type { Speakers } from "./speakers.ts";
+import { homesLine, platformHeading, platformsLine, SEVERAL, topicLine } from "./stable-part.ts";
+import { oneLine, quoteUntrusted } from "./untrusted.ts";
 
-export interface TurnFactsRequest {
-  readonly agent: string;
+export interface TurnFacts {
+  readonly now: number;
+  /** Where the last message of the turn came from. */
   readonly source: Source;
-  readonly senders: readonly string[];
+  readonly authors: readonly TurnAuthor[];
+  /** The least of the authors' rights (H12). */
+  readonly role: Role;
+  /** The stable part that the agent was given; what it says is not said again. */
+  readonly told: string;
+  /** Null when the turn is of the session's own home. */
+  readonly handoff: Handoff | null;
+  /** Other conversations that speak in this session (H8). */
+  readonly guests: readonly { readonly key: string; readonly until: number | null }[];
   readonly notes: readonly Note[];
-  /** The session's home door, when the turn comes from another one. */
-  readonly bound: { readonly by: BoundBy; readonly home: string } | null;
+  /** When somebody last wrote in the session before this one; null where that is not known. */
+  readonly previousAt: number | null;
+  /** Nothing was said in this session before. */
+  readonly isFirst: boolean;
+  /** The messages of this turn carry their authors. */
+  readonly named: boolean;
   readonly room: { readonly lines: readonly Message[]; readonly more: number };
   /** 128 random bits: what stands between the marks cannot close itself (C8). */
   readonly nonce: string;
 }
 
-/** The facts of one turn, in front of the user's message; the first line is the source (C6). */
-export function renderTurnFacts(request: TurnFactsRequest): string {
-  const { bound, room } = request;
-  const lines = [
-    `Source: ${quoteUntrusted(describeSource(request.source)).slice(1, -1)}`,
-    `From: ${request.senders.map(quoteUntrusted).join(", ")}`,
-    ...request.notes.map(renderNote),
-    ...(bound === null
-      ? []
-      : [
-          `Handoff: this message comes from another door than the session's own (${quoteUntrusted(bound.home)}); your reply goes to the door of this message.`,
-        ]),
-  ];
-  if (room.lines.length > 0) {
-    lines.push(`Said here before${room.more > 0 ? ` (+${room.more} more, not shown)` : ""}:`);
-    for (const line of room.lines) {
-      for (const row of renderMessage(line, request.agent).split("\n")) lines.push(`| ${row}`);
-    }
-  }
-  return [`--- facts ${request.nonce}`, ...lines, `--- end ${request.nonce}`].join("\n");
+export interface TurnAuthor {
+  readonly author: Author;
+  /** The platform's id, where it is another one than the author's. */
+  readonly userId?: string;
 }
 
-function renderNote(note: Note): string {
+export interface Handoff {
+  readonly by: BoundBy;
+  /** The key of the session's home. */
+  readonly home: string;
+  readonly until: number | null;
+}
+
+/** H11: more are counted, not shown. */
+const ROOM_LINES = 20;
+const ROOM_LINE_CHARACTERS = 500;
+const AUTHORS = 5;
+const GUESTS = 3;
+
+/** What the facts should fit into, room lines apart; where they do not, the labels of others are cut shorter, and nothing is left out. */
+const BUDGET = 600;
+const LABEL_LENGTHS = [240, 80, 40] as const;
+
+/** The facts of one turn, in front of the user's message. The first line is the source (C6). */
+export function renderTurnFacts(facts: TurnFacts, speakers: Speakers, settings: ContextSettings): string {
+  const block = (most: number): string =>
+    enclose([...factLines(facts, { speakers, settings, mask: createIdMask(settings), most })], facts.nonce);
+  const fitting = LABEL_LENGTHS.map(block).find((text) => text.length <= BUDGET) ?? block(LABEL_LENGTHS.at(-1)!);
+  const room = roomLines(facts, speakers);
+  if (room.length === 0) return fitting;
+  const lines = fitting.split("\n");
+  return [...lines.slice(0, -1), ...room, lines.at(-1)!].join("\n");
+}
+
+function enclose(lines: readonly string[], nonce: string): string {
+  return [`--- facts ${nonce}`, ...lines, `--- end ${nonce}`].join("\n");
+}
+
+interface Means {
+  readonly speakers: Speakers;
+  readonly settings: ContextSettings;
+  readonly mask: IdMask;
+  /** Characters of a label that somebody chose. */
+  readonly most: number;
+}
+
+function* factLines(facts: TurnFacts, means: Means): Generator<string> {
+  const { settings, mask, most } = means;
+  const { timezone } = settings;
+  yield `Source: ${doorLine(facts.source, mask, most)}`;
+  for (const note of facts.notes) yield `Note: ${noteText(note, facts, settings)}`;
+  if (facts.handoff !== null) yield handoffLine(facts.handoff, settings, mask);
+  yield `From: ${fromLine(facts, means)}; rights: ${facts.role}`;
+  yield `Time: ${timeWithZone(facts.now, timezone)}`;
+  if (facts.named && !facts.told.split("\n").includes(SEVERAL)) yield SEVERAL_HERE;
+  if (facts.isFirst && !facts.notes.some(({ code }) => code === "session_reset"))
+    yield "Session: new; this is its first message.";
+  yield* guestLines(facts, settings, mask);
+  yield* doorFacts(facts, means);
+  yield* changes(facts, means);
+}
+
+const SEVERAL_HERE = "Several people: the words below carry their author as [name]; [YOU] is yourself.";
+
+/** Names, with the tag that their mark carries, and the ids that mentions need. */
+function fromLine({ authors, source }: TurnFacts, { speakers, mask, most }: Means): string {
+  if (authors.length === 0) return "nobody yet";
+  const shown = authors.slice(0, AUTHORS).map(({ author, userId }) => {
+    const name = oneLine(author.name ?? "");
+    const tag = speakers.tagOf(author);
+    const id = quoteUntrusted(mask.user(source.platform, userId ?? author.id), most);
+    return [
+      ...(name === "" ? [`id ${id}`] : [quoteUntrusted(name, most)]),
+      ...(tag === null ? [] : [tag]),
+      ...(name === "" ? [] : [`id ${id}`]),
+    ].join(", ");
+  });
+  const more = authors.length > AUTHORS ? `; +${authors.length - AUTHORS} more` : "";
+  return shown.join("; ") + more;
+}
+
+function handoffLine({ by, home, until }: Handoff, { timezone }: ContextSettings, mask: IdMask): string {
+  const how = by === "live" ? "live" : by === "pinned" ? "pinned" : "configured";
+  const end = until === null ? "" : ` until ${localMinute(until, timezone)}`;
+  return (
+    `Handoff: this message comes from another door than the session's own, ${conversationLine(home, mask)} (${how}${end}). ` +
+    "Your answer goes to this door; permissions given there do not count here."
+  );
+}
+
+function guestLines({ guests }: TurnFacts, { timezone }: ContextSettings, mask: IdMask): string[] {
+  if (guests.length === 0) return [];
+  const shown = guests
+    .slice(0, GUESTS)
+    .map(
+      ({ key, until }) =>
+        conversationLine(key, mask) + (until === null ? " (pinned)" : ` (until ${localMinute(until, timezone)})`),
+    );
+  const more = guests.length > GUESTS ? `, +${guests.length - GUESTS} more` : "";
+  return [`Also speaking in this session: ${shown.join(", ")}${more}`];
+}
+
+/** What the stable part cannot say of this turn's door: it is another one than that of the session. */
+function doorFacts({ source, handoff, told }: TurnFacts, { settings, most }: Means): string[] {
+  const topic = topicLine(source, most);
+  const isTold = told.split("\n").includes(`# ${platformHeading(source)}`);
+  const abilities = settings.tools.flatMap(({ gives }) => gives);
+  return [
+    ...(handoff === null || topic === null ? [] : [topic]),
+    ...(isTold ? [] : [doorLimits(source.platform, abilities)]),
+  ];
+}
+
+/** C6: what is different from what the agent was told when its session opened. */
+function changes({ source, handoff, told }: TurnFacts, { settings, mask, most }: Means): string[] {
+  const lines = told.split("\n");
+  const now = (label: string, line: string | null, { shown = line, isTold = true } = {}): string[] => {
+    const before = lines.find((old) => old.startsWith(`${label}: `)) ?? null;
+    if (before === line || (line === null && !isTold)) return [];
+    return [`Changed: ${shown ?? `no ${label.toLowerCase()} any more`}`];
+  };
+  return [
+    // Words that did not come from the platform itself say nothing of its topic.
+    ...(handoff === null
+      ? now("Channel topic", topicLine(source), {
+          shown: topicLine(source, most),
+          isTold: source.messageId !== undefined,
+        })
+      : []),
+    ...now("Platforms", platformsLine(settings)),
+    ...now("Home channels", homesLine(settings, mask)),
+  ];
+}
+
+function roomLines({ room }: TurnFacts, speakers: Speakers): string[] {
+  const lines = room.lines.slice(-ROOM_LINES);
+  const more = room.more + room.lines.length - lines.length;
+  if (lines.length === 0) return [];
+  return [
+    `Said here before${more > 0 ? ` (+${more} more, not shown)` : ""}:`,
+    ...lines.flatMap((line) => roomRows(line, speakers, ROOM_LINE_CHARACTERS)),
+  ];
+}
+
+function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSettings): string {
   const { args } = note;
   switch (note.code) {
-    case "session_reset":
-      return `Note: this is a fresh conversation (${reasonText(String(args.reason))}). The one before is session ${args.previous}; it can be read back, but nothing of it is known here.`;
+    case "session_reset": {
+      const used = previousAt === null ? "" : `, last used ${localMinute(previousAt, timezone)}`;
+      const ended = typeof args.endedAt === "number" ? `, ended ${localMinute(args.endedAt, timezone)}` : "";
+      return (
+        `this is a fresh conversation (${reasonText(String(args.reason))}). The one before is session ${args.previous}${used}${ended}. ` +
+        `You know nothing of it; "tertulia sessions show ${args.previous}" reads it back.`
+      );
+    }
     case "handoff_ended":
-      return `Note: this door spoke in session ${args.session} for a while; that has ended (${args.why}), and it speaks in its own session again.`;
+      return `this door spoke in session ${args.session} for a while; ${endText(String(args.why))}, and it is in its own session again.`;
     default:
-      return `Note: ${note.code}`;
+      return note.code;
   }
 }
 
@@ -61,6 +210,26 @@ function reasonText(reason: string): string {
     case "suspended":
       return "the earlier one failed repeatedly and was set aside";
     default:
-      return reason;
+      return oneLine(reason);
+  }
+}
+
+function endText(why: string): string {
+  switch (why) {
+    case "expired":
+      return "its time was over";
+    case "cleared":
+      return "that was ended by hand";
+    case "clock":
+      return "the clock was set back, which ended that";
+    case "ended":
+    case "gone":
+      return "that session is over";
+    case "owner_changed":
+      return "that session has another owner now";
+    case "agent_changed":
+      return "that session has another agent now";
+    default:
+      return oneLine(why);
   }
 }

@@ -297,6 +297,15 @@ function readChat(agent: string, door: string, ids: readonly string[]): ChatKeyP
   };
 }
 
+/**
+ * Whether several people speak in the conversation of a key: the same decision that made the key says whether speakers are named
+ * (C2). A direct chat, and a room where everybody has a conversation of their own, have one speaker.
+ */
+export function hasSeveralSpeakers(key: string): boolean {
+  const parts = parseSessionKey(key);
+  return parts.form === "chat" && parts.chatType !== "dm" && parts.userId === undefined;
+}
+
 /** K19: the chat id of a conversation at an own door. The name may hold anything; the key encodes it like every id. */
 export function ownDoorChatId(personId: string, name: string): string {
   if (name === "") throw sourceInvalid("the conversation's name", "is missing");

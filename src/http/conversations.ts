@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import { renderNotice } from "../reply/render-notice.ts";
 import { conversationFor } from "./access.ts";
@@ -23,6 +24,13 @@ export function conversations(gateway: Gateway): Hono<Env> {
     const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
     const bindings = await gateway.reader.bindings({ conversationId: conversation.id });
     return context.json({ conversation, bindings });
+  });
+  /** C7: what the next turn would be told. It names doors, homes and the owner's own words: only the owner reads it. */
+  app.get("/:key/context", async (context) => {
+    const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
+    if (context.get("caller").role !== "owner")
+      throw new TertuliaError("forbidden", "Only the owner sees what agents are told.");
+    return context.json(await gateway.nextContext(conversation.key));
   });
   /** Stored in that conversation's place with the caller as author; 202, for its answer comes over /api/events and /api/messages. */
   app.post("/:key/messages", async (context) => {

@@ -255,7 +255,8 @@ export interface Turn {
   readonly bound: BoundBy | null;
   readonly partial: string | null;
   readonly usage: Usage | null;
-  readonly facts: string | null;
+  /** As it was sent. */
+  readonly prompt: string | null;
   readonly admittedAt: number;
   readonly begunAt: number | null;
   readonly settledAt: number | null;
@@ -283,8 +284,8 @@ export interface TurnMark {
   /** Never lowered. */
   readonly effects?: Effects;
   readonly partial?: string;
-  /** What was sent in front of the authors' words (facts, what was missed), as sent; implies that the prompt is about to be written, and fixes what this turn was shown of each place. */
-  readonly facts?: {
+  /** The prompt as it is sent: facts, what was missed, words; implies that the prompt is about to be written, and fixes what this turn was shown of each place. */
+  readonly prompt?: {
     readonly text: string;
     readonly seen: SeenBound;
     readonly notesThrough: number;
@@ -392,6 +393,15 @@ export type RuntimeStatus = "healthy" | "degraded" | "broken";
 export interface StoreReader {
   /** Everything the context stage and the runner need of a running turn, in one read. */
   turnMaterial(turnId: number): Promise<TurnMaterial | null>;
+  /**
+   * C7: the same of a conversation's next turn: of the one that waits, else of one that would come now, with turn id 0 and an empty
+   * message of who spoke last (none where nobody has spoken yet). A session that the message would open has the id `""`.
+   */
+  nextTurnMaterial(query: {
+    conversationId: number;
+    now: number;
+    rules: Pick<AdmitRules, "reset" | "defaultSession">;
+  }): Promise<TurnMaterial | null>;
   turn(turnId: number): Promise<Turn | null>;
   /** How a turn ended, for a door that asks later. Null while it is open. */
   answer(turnId: number): Promise<TurnAnswer | null>;
@@ -446,6 +456,12 @@ export interface TurnMaterial {
   /** The turn's own messages, oldest first. */
   readonly messages: readonly Message[];
   readonly notes: readonly Note[];
+  /** The session that this one followed. */
+  readonly previous: SessionRow | null;
+  /** Conversations that are bound to this session (H8); whether a binding holds now is the reader's to say. */
+  readonly guests: readonly BindingRow[];
+  /** Who wrote among the last 500 messages of the turn's place, where that is not one person's: namesakes are told apart (C2). */
+  readonly speakers: readonly Author[];
   /** Of the runtime that had the session last. */
   readonly runtimeState: RuntimeStateRow | null;
   /** Entries of the session before this turn's own. */
@@ -461,10 +477,8 @@ export interface TurnMaterial {
 }
 export interface ExchangeRow {
   readonly turnId: number;
-  readonly audience: Audience;
-  /** What was sent in front of the words. */
-  readonly facts: string;
-  readonly messages: readonly Message[];
+  /** As it was sent. */
+  readonly prompt: string;
   readonly reply: string | null;
   /** Null for one that was answered. */
   readonly mark: string | null;

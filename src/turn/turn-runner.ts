@@ -1,6 +1,7 @@
 import type { Config } from "../config.ts";
 import { promptOf } from "../context/prompt.ts";
-import { openRequestFor, stablePartOf, turnInputFor } from "../context/turn-context.ts";
+import type { ContextGround } from "../context/settings.ts";
+import { openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { EventBus, EventPlace, GatewayEvents } from "../events.ts";
 import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
@@ -17,6 +18,7 @@ const SETTLE_RETRY_MS = 1_000;
 
 export interface TurnRunnerOptions {
   readonly config: Config;
+  readonly ground: ContextGround;
   readonly store: Store;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -48,6 +50,12 @@ interface Heard {
   readonly runtime: { readonly name: string; readonly ref: string };
 }
 
+interface Steering {
+  readonly lease: Lease;
+  readonly material: TurnMaterial;
+  done: Promise<void>;
+}
+
 interface Follower {
   readonly watcher: Watcher;
   stop: () => void;
@@ -67,7 +75,7 @@ export class TurnRunner {
   /** Those who wait for a turn to begin. */
   readonly #followers = new Map<number, Follower[]>();
   /** Turns whose agent can be handed more: one steer after the other. */
-  readonly #steering = new Map<number, { lease: Lease; done: Promise<void> }>();
+  readonly #steering = new Map<number, Steering>();
 
   constructor(options: TurnRunnerOptions) {
     this.#options = options;
@@ -139,12 +147,10 @@ export class TurnRunner {
   steer(turnId: number, messageId: number): void {
     const steering = this.#steering.get(turnId);
     if (steering === undefined) return;
-    steering.done = steering.done
-      .then(() => this.#steerOne(turnId, messageId, steering.lease))
-      .catch(this.#options.onFault);
+    steering.done = steering.done.then(() => this.#steerOne(turnId, messageId, steering)).catch(this.#options.onFault);
   }
 
-  async #steerOne(turnId: number, messageId: number, { session }: Lease): Promise<void> {
+  async #steerOne(turnId: number, messageId: number, { lease: { session }, material }: Steering): Promise<void> {
     const live = this.#live.get(turnId);
     const message = await this.#options.store.message(messageId);
     if (live === undefined || live.stopReason !== null || message === null || session.steer === undefined) return;
@@ -152,11 +158,12 @@ export class TurnRunner {
     const fates = await this.#options.store.fates(messageId);
     const own = fates.find(({ conversationId }) => conversationId === live.turn.conversationId);
     if (own?.fate.fate !== "waiting") return;
-    const text =
-      live.turn.audience.kind === "place"
-        ? `[${message.author.name ?? message.author.id}] ${message.body}`
-        : message.body;
-    const taken = await session.steer({ turnId, facts: "", text, missed: [] });
+    const taken = await session.steer({
+      turnId,
+      facts: "",
+      text: steeredText(material, message, this.#options),
+      missed: [],
+    });
     if (taken !== "consumed") return;
     await this.#mark(live, { consumed: [messageId] });
     const waitedIn = own.turnId;
@@ -232,7 +239,7 @@ export class TurnRunner {
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
-    const { pool, config, store, events } = this.#options;
+    const { pool, config, ground, store, events } = this.#options;
     const turnId = live.turn.id;
     events.step({ kind: "asked", turnId, runtime: runtime.name });
     try {
@@ -241,7 +248,7 @@ export class TurnRunner {
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
-        request: () => openRequestFor(material, { config, reader: store, runtime, signal: live.signal }),
+        request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal }),
       });
       events.step({ kind: "opened", turnId, cold: lease.cold, how: lease.how });
       return lease;
@@ -255,17 +262,19 @@ export class TurnRunner {
 
   async #speak(run: Run, lease: Lease): Promise<TurnResult | "lost" | "given_up"> {
     const { live, material, runtime, place } = run;
-    const input = turnInputFor(material, { ...lease, history: runtime.history }, this.#options.ids.token());
+    const { config, ground, clock, ids } = this.#options;
+    const agent = { cold: lease.cold, how: lease.how, history: runtime.history };
+    const input = turnInputFor(material, agent, { config, ground, now: clock.now(), nonce: ids.token() });
     const marking = this.#mark(live, {
-      facts: {
-        text: promptOf({ ...input, text: "" }),
+      prompt: {
+        text: promptOf(input),
         seen: material.roomLines.bound,
         notesThrough: material.notes.at(-1)?.n ?? 0,
         entriesThrough: material.throughEntry,
         runtime: runtime.name,
       },
       runtime: { name: runtime.name, ref: lease.session.ref, restarts: lease.restarts },
-      ...(material.stablePart === null ? { stablePart: stablePartOf(material, this.#options.config) } : {}),
+      ...(material.stablePart === null ? { stablePart: stablePartOf(material, { config, ground }) } : {}),
       ...(runtime.effectsAtPrompt === "possible" ? { effects: "possible" } : {}),
     });
     // Where nothing can happen out of our sight the prompt does not wait for the disk: verbs commit in their order, so whatever is shown or settled is after it.
@@ -275,7 +284,7 @@ export class TurnRunner {
     live.begun = { turn: live.turn, messages: material.messages, ...place };
     this.#options.events.emit("turn:begun", live.begun);
     this.#options.events.step({ kind: "prompted", turnId: live.turn.id });
-    const steering = { lease, done: Promise.resolve() };
+    const steering: Steering = { lease, material, done: Promise.resolve() };
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
     try {

@@ -66,14 +66,14 @@ export function storeContract(
       });
       if (outcome.kind !== "queued") throw new Error();
       expect(await fate(outcome.messageId)).toEqual({ fate: "waiting", position: 1 });
-      const facts = {
+      const prompt = {
         text: "f",
         seen: { placeId: 1, throughSeq: 1 },
         notesThrough: 0,
         entriesThrough: 0,
         runtime: "demo",
       };
-      expect(await store.mark({ turnId: outcome.turnId, attempt: 1, now: clock.now(), facts }, claim)).toBe("marked");
+      expect(await store.mark({ turnId: outcome.turnId, attempt: 1, now: clock.now(), prompt }, claim)).toBe("marked");
       expect(await fate(outcome.messageId)).toEqual({ fate: "running", turnId: outcome.turnId });
       const settled = await answer(outcome.begun!, "hello");
       expect(settled).toMatchObject({
@@ -558,6 +558,85 @@ export function storeContract(
       });
       await store.delivered({ deliveryId: b!.id, now: clock.now(), result: { kind: "failed", reason: "gone" } }, claim);
       expect(await store.openDeliveries()).toEqual([]);
+    });
+
+    const next = async (key: string, rules: Partial<typeof RULES> = {}) => {
+      const { id } = (await store.conversation(key))!;
+      return (await store.nextTurnMaterial({ conversationId: id, now: clock.now(), rules: { ...RULES, ...rules } }))!;
+    };
+    const TERMINAL = "agent:main:console:dm:owner%2Fmain";
+    const ROOM = "agent:main:http:dm:owner%2Froom";
+
+    test("C7 the next turn's material is that of the turn that then comes, and reading it changes nothing", async () => {
+      await answer(await begunBy(inRoom("hello")), "hi");
+      const terminal = await begunBy(said("t"));
+      await answer(terminal, "u");
+      await admit(send("dinner", terminal.sessionId));
+      const both = async (event: InboundEvent) => {
+        const before = await next(ROOM);
+        expect(await next(ROOM)).toEqual(before);
+        const turn = await begunBy(event);
+        const real = (await store.turnMaterial(turn.id))!;
+        await answer(turn, "a");
+        expect(before.session.id).toBe(real.session.id);
+        expect(before.turn).toMatchObject({ id: 0, bound: real.turn.bound, audience: real.turn.audience });
+        expect(before.messages).toMatchObject([{ id: 0, body: "", author: real.messages[0]!.author }]);
+        expect(before.roomLines.lines).toEqual(real.roomLines.lines);
+        expect(before.notes).toEqual(real.notes);
+        expect(before.earlier).toBe(real.earlier);
+        expect(before.guests).toEqual(real.guests);
+      };
+      await both(inRoom("bound"));
+      clock.set(clock.now() + 3_600_000);
+      await both(inRoom("fallen back"));
+      await both(inRoom("and on"));
+    });
+
+    test("C7 the next turn of a conversation that is due for a reset has the session that would open", async () => {
+      const turn = await begunBy(said("one"));
+      await answer(turn, "a");
+      clock.set(clock.now() + 2 * 3_600_000);
+      const reset = { ...RULES.reset, mode: "idle" as const, idleMinutes: 60 };
+      expect(await next(TERMINAL, { reset })).toMatchObject({
+        session: { id: "", parentId: turn.sessionId, openedBy: "idle" },
+        previous: { id: turn.sessionId },
+        notes: [{ code: "session_reset", args: { reason: "idle", previous: turn.sessionId } }],
+        stablePart: null,
+        earlier: 0,
+        roomLines: { lines: [] },
+      });
+      expect((await next(TERMINAL)).session.id).toBe(turn.sessionId);
+    });
+
+    test("C7 the next turn is the one that waits, where one does", async () => {
+      const first = await begunBy(said("1"));
+      const second = await admit(said("2"));
+      // A running turn whose prompt is not written yet is still to be told.
+      expect((await next(TERMINAL)).turn.id).toBe(first.id);
+      const prompt = {
+        text: "f",
+        seen: { placeId: 1, throughSeq: 1 },
+        notesThrough: 0,
+        entriesThrough: 0,
+        runtime: "demo",
+      };
+      await store.mark({ turnId: first.id, attempt: 1, now: clock.now(), prompt }, claim);
+      expect((await next(TERMINAL)).turn.id).toBe((second as { turnId: number }).turnId);
+      expect(await store.nextTurnMaterial({ conversationId: 99, now: 0, rules: RULES })).toBeNull();
+    });
+
+    test("C2 H8 a turn's material names who wrote in its place and which doors speak in its session", async () => {
+      const terminal = await begunBy(said("t"));
+      await answer(terminal, "u");
+      await admit(send("dinner", terminal.sessionId));
+      expect((await next(TERMINAL)).guests).toMatchObject([{ conversationKey: ROOM, kind: "live" }]);
+      const source = { platform: "telegram", account: "bot", chatId: "-1", chatType: "group", isBot: false } as const;
+      const people = [
+        { kind: "person", id: "1", name: "Ann" },
+        { kind: "person", id: "2", name: "Ann" },
+      ] as const;
+      for (const author of people) await admit({ ...said("hi"), source, speaker: { author } });
+      expect((await next("agent:main:telegram:group:-1")).speakers).toEqual([...people].reverse());
     });
 
     test("prune forgets old events and once-conversations and nothing else", async () => {

@@ -516,6 +516,61 @@ describe("doctor", () => {
   });
 });
 
+describe("context", () => {
+  const context = async (...argv: string[]) => await json("context", ...argv);
+
+  test("C7 it is the same from the gateway and from the file, by a room's name or by the key, and is what the next turn gets", async () => {
+    file("config.yaml", `${ROOMS}agents: { main: { runtime: { kind: demo }, prompt: Be brief. } }\nredact_pii: true\n`);
+    await start();
+    await say("hello");
+    const key = "agent:main:console:dm:owner%2Fmain";
+    const running = await context(key);
+    expect(running).toMatchObject({ conversation: key, turn: null });
+    expect(running.stablePart).toMatch(/^# Where you are\n[\s\S]*\n# The owner's instructions\nBe brief\.\n/);
+    expect(running.stablePart).toContain('User: "user_');
+    expect(running.facts).toMatch(
+      /^--- facts [0-9a-f]{32}\nSource: CLI terminal\nFrom: id "user_[0-9a-f]{12}"; rights: owner\nTime: /,
+    );
+    await tertulia("send", "kitchen", "Dinner.", "--session", running.session);
+    const kitchen = await context("kitchen");
+    expect(kitchen).toEqual({ ...(await context(KITCHEN)), facts: expect.any(String) });
+    expect(kitchen.facts).toContain("(live until ");
+    await stop();
+    const timeless = ({ facts, ...rest }: { facts: string }) => ({
+      ...rest,
+      facts: facts.replace(/[0-9a-f]{32}/g, "").replace(/\nTime: .*/, ""),
+    });
+    expect(timeless(await context("kitchen"))).toEqual(timeless(kitchen));
+    const shown = await tertulia("context", "kitchen");
+    expect(shown.out).toContain(`STABLE PART (${kitchen.stablePart.length} characters)\n\n${kitchen.stablePart}\n`);
+  });
+
+  test("C7 E3 what is no conversation is unknown, with a gateway, without one, and without any state", async () => {
+    expect((await tertulia("context", "kitchen")).err).toMatch(/^conversation_unknown: .*\n/);
+    await start();
+    expect((await tertulia("context", KITCHEN)).err).toMatch(/^conversation_unknown: /);
+    await stop();
+    expect(await tertulia("context", KITCHEN)).toMatchObject({ code: 1, out: "" });
+  });
+
+  test("C7 K19 only the owner reads it", async () => {
+    file("config.yaml", "people: { alice: { tokens: [alice-has-a-long-token] } }\n");
+    const { url } = await start();
+    const said = await gateway!.gateway.say({
+      person: { id: "alice", role: "member" },
+      agent: "main",
+      door: { platform: "http", name: "a" },
+      text: "hi",
+    });
+    const ask = (token: string) =>
+      fetch(`${url}/api/conversations/${encodeURIComponent(said.key)}/context`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+    expect((await ask("alice-has-a-long-token")).status).toBe(403);
+    expect((await ask(gateway!.ownerToken)).status).toBe(200);
+  });
+});
+
 describe("E3 nonsense", () => {
   test.each([
     [["nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia --help`/],

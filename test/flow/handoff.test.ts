@@ -461,8 +461,8 @@ describe("what a session has not seen", () => {
       ];
       await room.hears(first);
       expect(second.turnId).not.toBe(first.turnId);
-      const [row] = stage.sql<{ facts: string }>("SELECT facts FROM turn WHERE id = ?", first.turnId);
-      expect(row!.facts.split("\n").filter((line) => line.startsWith("|"))).toEqual([]);
+      const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn WHERE id = ?", first.turnId);
+      expect(row!.prompt.split("\n").filter((line) => line.startsWith("|"))).toEqual([]);
     }),
   );
 });
@@ -470,6 +470,6 @@ describe("what a session has not seen", () => {
 /** The facts block of the last turn, once it has been answered. */
 async function factsOf(stage: Story, asked: Promise<string>): Promise<string[]> {
   await asked;
-  const [row] = stage.sql<{ facts: string }>("SELECT facts FROM turn ORDER BY id DESC LIMIT 1");
-  return row!.facts.split("\n");
+  const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn ORDER BY id DESC LIMIT 1");
+  return row!.prompt.split("\n");
 }

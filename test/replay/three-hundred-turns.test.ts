@@ -130,7 +130,7 @@ function replay(requests: readonly FakeRequest[], talks: readonly Talk[]): void 
       expect(found).toBe(session);
     // The right facts: the door, who speaks, and the reset exactly once.
     expect(prompt).toContain(
-      `\nSource: ${talk.platform === "console" ? "CLI terminal" : `DM with ${talk.person.name}`}\n`,
+      `\nSource: ${talk.platform === "console" ? "CLI terminal" : `HTTP API (DM with "${talk.person.name}")`}\n`,
     );
     expect(prompt).toContain(`From: "${talk.person.name}"`);
     const resets = JSON.stringify(messages).match(/this is a fresh conversation/g)?.length ?? 0;

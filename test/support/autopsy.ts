@@ -50,7 +50,7 @@ async function windowOf(reader: StoreReader, line: Line): Promise<Window> {
       return "waiting in line";
     case "running":
       if (turn.effects !== "none") return "running, words shown";
-      return turn.facts === null ? "begun, prompt not written" : "running, nothing shown";
+      return turn.prompt === null ? "begun, prompt not written" : "running, nothing shown";
     default:
       return line.told === null || line.way === "posted" ? "settled, answer not received" : "answer received";
   }

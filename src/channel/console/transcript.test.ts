@@ -36,7 +36,7 @@ function turn(id: number, target: Target, ending: Partial<Turn> = {}): Turn {
     bound: null,
     partial: null,
     usage: null,
-    facts: null,
+    prompt: null,
     admittedAt: 0,
     begunAt: 0,
     settledAt: null,

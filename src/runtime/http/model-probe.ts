@@ -49,7 +49,9 @@ function judgeNames({ where, model }: ModelServer, names: readonly string[]): Ru
   if (names.some((name) => isNameOf(name, model))) return { ok: true, detail: `${where} has the model ${model}.` };
   if (names.length === 0)
     return { ok: false, detail: `${where} answers, but has no model. Load or pull ${model} there.` };
-  const nearest = nearestNames(model, names).map(quoteUntrusted).join(", ");
+  const nearest = nearestNames(model, names)
+    .map((name) => quoteUntrusted(name))
+    .join(", ");
   return { ok: false, detail: `${where} does not have the model ${model}. The nearest it has: ${nearest}.` };
 }
 

@@ -1,7 +1,8 @@
 import type { Role } from "../../conversation/person.ts";
-import type { Fate, Message } from "../../message/message.ts";
+import type { Author, AuthorKind, Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
 import type {
+  AdmitRules,
   Audience,
   BindingRow,
   ConversationRow,
@@ -21,6 +22,7 @@ import type {
 } from "../store.ts";
 import type { Database } from "./database.ts";
 import {
+  authorOf,
   type BindingRecord,
   bindingOf,
   CONVERSATION_COLUMNS,
@@ -39,9 +41,11 @@ import {
   type TurnRecord,
   turnOf,
 } from "./rows.ts";
+import { boundLanding, conversationRecord, ownResetReason, sessionRecord } from "./sessions.ts";
 
 const ROOM_LINES = 20;
 const MISSED_ENTRIES = 40;
+const SPEAKING_MESSAGES = 500;
 
 interface FateRecord {
   message_id: number;
@@ -73,51 +77,161 @@ export class SqliteReader implements StoreReader {
     if (record === undefined) return null;
     const messages = this.#messagesOf(record.id);
     const session = this.#session(record.session_id)!;
-    const conversation = this.#conversation("id = ?", record.conversation_id)!;
-    const state = this.#runtimeState(session.id);
     const firstOwn = this.db.get<{ seq: number }>(
       "SELECT seq FROM entry WHERE message_id = ? AND session_id = ?",
       messages[0]?.id ?? 0,
       session.id,
     )?.seq;
     const throughEntry = (firstOwn ?? session.entries + 1) - 1;
-    const notes = this.db
-      .all<{ n: number; code: string; args: string }>(
-        "SELECT n, code, args FROM note WHERE session_id = ? ORDER BY n",
-        session.id,
-      )
-      .map((row): Note => ({ n: row.n, code: row.code, args: JSON.parse(row.args) as Note["args"] }));
-    return {
+    return this.#material({
       turn: turnOf(record),
+      conversation: this.#conversation("id = ?", record.conversation_id)!,
+      session,
+      messages,
+      notes: this.#notes(session.id),
+      throughEntry,
+      afterCancel: this.#isAfterCancel(session.id, throughEntry),
+      seenAtLeast: 0,
+    });
+  }
+
+  async nextTurnMaterial(query: {
+    conversationId: number;
+    now: number;
+    rules: Pick<AdmitRules, "reset" | "defaultSession">;
+  }): Promise<TurnMaterial | null> {
+    const conversation = this.#conversation("id = ?", query.conversationId);
+    if (conversation === undefined) return null;
+    const waiting = this.db.get<{ id: number }>(
+      "SELECT id FROM turn WHERE conversation_id = ? AND state IN('queued','running') AND prompted = 0 ORDER BY id LIMIT 1",
+      conversation.id,
+    );
+    return waiting === undefined ? this.#materialToCome(conversation, query) : this.turnMaterial(waiting.id);
+  }
+
+  /** Of a turn that nobody has asked for yet: where `admit` would let it land, with an empty message of who spoke last. */
+  #materialToCome(
+    conversation: ConversationRow,
+    { now, rules }: { now: number; rules: Pick<AdmitRules, "reset" | "defaultSession"> },
+  ): TurnMaterial {
+    const moment = { db: this.db, now };
+    const { landing, dropped } = boundLanding(moment, conversationRecord(this.db, conversation.id), rules);
+    const current =
+      conversation.currentSession === null ? undefined : sessionRecord(this.db, conversation.currentSession);
+    const reason = landing !== null || current === undefined ? null : ownResetReason(moment, current, rules.reset);
+    const isNew = landing === null && (current === undefined || reason !== null);
+    const session = isNew
+      ? sessionToCome(conversation, { now, openedBy: reason ?? "message" })
+      : this.#session(landing?.sessionId ?? current!.id)!;
+    const notes = isNew ? [] : this.#notes(session.id);
+    const tell = (code: string, args: Note["args"]): number =>
+      notes.push({ n: (notes.at(-1)?.n ?? 0) + 1, code, args });
+    if (session.parentId !== null && isNew) {
+      tell("session_reset", { reason, previous: session.parentId, endedAt: now });
+    } else if (landing === null) {
+      for (const { binding, why } of dropped) tell("handoff_ended", { session: binding.session_id, why });
+    }
+    const last = this.db.get<MessageRecord>(
+      `SELECT m.* FROM intake i JOIN message m ON m.id = i.message_id WHERE i.conversation_id = ? AND m.source IS NOT NULL
+       ORDER BY i.message_id DESC LIMIT 1`,
+      conversation.id,
+    );
+    const authority = this.db.get<{ authority: string }>(
+      "SELECT authority FROM turn WHERE conversation_id = ? ORDER BY id DESC LIMIT 1",
+      conversation.id,
+    );
+    const audience: Audience =
+      conversation.personId === null
+        ? { kind: "place", placeId: conversation.placeId }
+        : { kind: "person", personId: conversation.personId };
+    return this.#material({
+      turn: {
+        id: 0,
+        sessionId: session.id,
+        conversationId: conversation.id,
+        state: "queued",
+        reason: null,
+        attempt: 0,
+        effects: "none",
+        target: conversation.target,
+        audience,
+        authority: authority === undefined ? { role: "guest" } : (JSON.parse(authority.authority) as Turn["authority"]),
+        bound: landing?.bound ?? null,
+        partial: null,
+        prompt: null,
+        usage: null,
+        admittedAt: now,
+        begunAt: null,
+        settledAt: null,
+      },
       conversation,
       session,
-      home: session.home === conversation.id ? conversation : this.#conversation("id = ?", session.home)!,
-      stablePart: this.db.get<{ stable_part: string | null }>(
-        "SELECT stable_part FROM session WHERE id = ?",
-        session.id,
-      )!.stable_part,
-      messages,
+      messages: last === undefined ? [] : [wordless(messageOf(last), now)],
       notes,
+      throughEntry: session.entries,
+      afterCancel: false,
+      // After a reset nothing that was said before is news (H11).
+      seenAtLeast: isNew && session.openedBy !== "message" ? Number.MAX_SAFE_INTEGER : 0,
+    });
+  }
+
+  /** What goes for every turn of a session, whether it is there or to come. */
+  #material({
+    seenAtLeast,
+    ...known
+  }: Pick<TurnMaterial, "turn" | "conversation" | "session" | "messages" | "notes" | "throughEntry" | "afterCancel"> & {
+    readonly seenAtLeast: number;
+  }): TurnMaterial {
+    const { turn, conversation, session, messages, throughEntry } = known;
+    const placeId = messages.at(-1)?.placeId ?? conversation.placeId;
+    const state = this.#runtimeState(session.id);
+    const roomLines = this.#roomLines(turn, placeId, seenAtLeast);
+    const isPrivate = conversation.personId !== null && roomLines.lines.length === 0;
+    return {
+      ...known,
+      home: session.home === conversation.id ? conversation : this.#conversation("id = ?", session.home)!,
+      stablePart:
+        this.db.get<{ stable_part: string | null }>("SELECT stable_part FROM session WHERE id = ?", session.id)
+          ?.stable_part ?? null,
+      previous: session.parentId === null ? null : (this.#session(session.parentId) ?? null),
+      guests: this.#bindings({ sessionId: session.id }),
+      speakers: isPrivate ? [] : this.#speakers(placeId),
       runtimeState: state ?? null,
       earlier: throughEntry,
-      throughEntry,
-      roomLines: this.#roomLines(record, messages),
-      missed: this.#missed(record, state, throughEntry),
-      afterCancel: this.#isAfterCancel(session.id, throughEntry),
+      roomLines,
+      missed: this.#missed(turn.sessionId, state, throughEntry),
     };
   }
 
+  #notes(sessionId: string): Note[] {
+    return this.db
+      .all<{ n: number; code: string; args: string }>(
+        "SELECT n, code, args FROM note WHERE session_id = ? ORDER BY n",
+        sessionId,
+      )
+      .map((row) => ({ n: row.n, code: row.code, args: JSON.parse(row.args) as Note["args"] }));
+  }
+
+  #speakers(placeId: number): Author[] {
+    return this.db
+      .all<{ author_kind: AuthorKind; author_id: string; author_name: string | null }>(
+        `SELECT DISTINCT author_kind, author_id, author_name FROM (SELECT author_kind, author_id, author_name FROM message
+           WHERE place_id = ? ORDER BY place_seq DESC LIMIT ${SPEAKING_MESSAGES})`,
+        placeId,
+      )
+      .map((row) => authorOf(row.author_kind, row.author_id, row.author_name));
+  }
+
   /** H11: what stands in the place, is not in this session, waits for no turn of this conversation, and is no command. */
-  #roomLines(turn: TurnRecord, messages: readonly Message[]): TurnMaterial["roomLines"] {
-    const placeId = messages.at(-1)?.placeId ?? 0;
+  #roomLines(turn: Turn, placeId: number, seenAtLeast: number): TurnMaterial["roomLines"] {
     const place = this.db.get<{ seq: number }>("SELECT seq FROM place WHERE id = ?", placeId);
     const through = place?.seq ?? 0;
-    const seen =
-      this.db.get<{ through_seq: number }>(
-        "SELECT through_seq FROM seen WHERE session_id = ? AND place_id = ?",
-        turn.session_id,
-        placeId,
-      )?.through_seq ?? 0;
+    const row = this.db.get<{ through_seq: number }>(
+      "SELECT through_seq FROM seen WHERE session_id = ? AND place_id = ?",
+      turn.sessionId,
+      placeId,
+    );
+    const seen = Math.max(row?.through_seq ?? 0, seenAtLeast);
     const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3
       AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?4)
       AND NOT EXISTS(SELECT 1 FROM intake i WHERE i.message_id = m.id AND (i.reason = 'command'
@@ -127,8 +241,8 @@ export class SqliteReader implements StoreReader {
       placeId,
       seen,
       through,
-      turn.session_id,
-      turn.conversation_id,
+      turn.sessionId,
+      turn.conversationId,
     );
     const all =
       lines.length < ROOM_LINES
@@ -138,14 +252,14 @@ export class SqliteReader implements StoreReader {
             placeId,
             seen,
             through,
-            turn.session_id,
-            turn.conversation_id,
+            turn.sessionId,
+            turn.conversationId,
           )!.n;
     return { lines: lines.reverse().map(messageOf), more: all - lines.length, bound: { placeId, throughSeq: through } };
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
-  #missed(turn: TurnRecord, state: RuntimeStateRow | undefined, throughEntry: number): EntryRow[] {
+  #missed(sessionId: string, state: RuntimeStateRow | undefined, throughEntry: number): EntryRow[] {
     const seenThrough = state?.seenThrough ?? 0;
     if (seenThrough >= throughEntry) return [];
     return this.db
@@ -153,7 +267,7 @@ export class SqliteReader implements StoreReader {
         `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND NOT EXISTS(
            SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
          ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
-        turn.session_id,
+        sessionId,
         seenThrough,
         throughEntry,
         state?.runtime ?? "",
@@ -315,9 +429,7 @@ export class SqliteReader implements StoreReader {
     );
     return rows.map((row) => ({
       turnId: row.id,
-      audience: JSON.parse(row.audience) as Audience,
-      facts: row.facts ?? "",
-      messages: this.#messagesOf(row.id),
+      prompt: row.prompt ?? "",
       reply: row.reply,
       mark: row.mark,
     }));
@@ -364,6 +476,10 @@ export class SqliteReader implements StoreReader {
     conversationId?: number;
     sessionId?: string;
   }): Promise<readonly BindingRow[]> {
+    return this.#bindings(query);
+  }
+
+  #bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): BindingRow[] {
     return this.db
       .all<BindingRecord>(
         `SELECT b.*, c.key FROM binding b JOIN conversation c ON c.id = b.conversation_id
@@ -503,4 +619,33 @@ export class SqliteReader implements StoreReader {
       lastUsedAt: row.last_used_at,
     };
   }
+}
+
+/** The session that the next message of a conversation would open. */
+function sessionToCome(
+  conversation: ConversationRow,
+  { now, openedBy }: { now: number; openedBy: string },
+): SessionRow {
+  return {
+    id: "",
+    home: conversation.id,
+    homeKey: conversation.key,
+    agent: conversation.agent,
+    ownerPerson: conversation.personId,
+    parentId: conversation.currentSession,
+    title: null,
+    entries: 0,
+    openedAt: now,
+    openedBy,
+    endedAt: null,
+    endReason: null,
+    lastHumanAt: null,
+    suspended: null,
+    tokens: { input: 0, output: 0 },
+  };
+}
+
+/** A message of the same author from the same place, with nothing said in it. */
+function wordless(last: Message, now: number): Message {
+  return { ...last, id: 0, placeSeq: 0, body: "", saidAt: now, admittedAt: now };
 }

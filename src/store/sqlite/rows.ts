@@ -36,7 +36,7 @@ export interface TurnRecord {
   audience: string;
   authority: string;
   bound: BoundBy | null;
-  facts: string | null;
+  prompt: string | null;
   seen_bound: string | null;
   partial: string | null;
   usage: string | null;
@@ -61,7 +61,7 @@ export function turnOf(row: TurnRecord): Turn {
     bound: row.bound,
     partial: row.partial,
     usage: row.usage === null ? null : (JSON.parse(row.usage) as Usage),
-    facts: row.facts,
+    prompt: row.prompt,
     admittedAt: row.admitted_at,
     begunAt: row.begun_at,
     settledAt: row.settled_at,

@@ -56,30 +56,53 @@ function bindingsOf(db: Database, conversationId: number): BindingRecord[] {
 
 /** H2–H4, H10: live, else pinned, else the configured one, else the conversation's own, which may have to be reset first. */
 export function resolveSession(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): Landing {
-  for (const binding of bindingsOf(admit.db, conversation.id)) {
-    if (isUsable(admit, conversation, binding)) return { sessionId: binding.session_id, bound: binding.kind };
+  const { landing, dropped } = boundLanding(admit, conversation, rules);
+  for (const one of dropped) endBinding(admit, conversation, one);
+  return landing ?? { sessionId: ownSession(admit, conversation, rules), bound: null };
+}
+
+/** What decides a landing; `admit` is more than that. */
+export type Moment = Pick<Admit, "db" | "now">;
+
+/** A binding that does not hold any more. `isFault`: something happened to its session, and both doors are told (H10). */
+export interface DroppedBinding {
+  readonly binding: BindingRecord;
+  readonly why: string;
+  readonly isFault: boolean;
+}
+
+/** The session of another home that a conversation speaks in, if any, and the bindings found void on the way. Reads only. */
+export function boundLanding(
+  moment: Moment,
+  conversation: ConversationRecord,
+  rules: Pick<AdmitRules, "defaultSession">,
+): { readonly landing: Landing | null; readonly dropped: readonly DroppedBinding[] } {
+  const dropped: DroppedBinding[] = [];
+  for (const binding of bindingsOf(moment.db, conversation.id)) {
+    const found = usability(moment, conversation, binding);
+    if (found === "usable") return { landing: { sessionId: binding.session_id, bound: binding.kind }, dropped };
+    if (found !== "due") dropped.push({ binding, ...found });
   }
   if (rules.defaultSession !== undefined) {
-    const session = sessionRecord(admit.db, rules.defaultSession);
+    const session = sessionRecord(moment.db, rules.defaultSession);
     const usable =
       session !== undefined &&
       session.ended_at === null &&
       session.agent === conversation.agent &&
       session.home !== conversation.id;
-    if (usable && !isDue(admit, session)) return { sessionId: session.id, bound: "default" };
+    if (usable && !isDue(moment, session)) return { landing: { sessionId: session.id, bound: "default" }, dropped };
   }
-  return { sessionId: ownSession(admit, conversation, rules), bound: null };
+  return { landing: null, dropped };
 }
 
-/** Whether a binding still holds now; one that does not is removed, and who must know is told. */
-function isUsable(admit: Admit, conversation: ConversationRecord, binding: BindingRecord): boolean {
-  const state = bindingState(bindingOf(binding), admit.now);
-  if (state !== "valid") {
-    dropBinding(admit, binding);
-    noteHandoffEnded(admit, conversation, binding.session_id, state === "expired" ? "expired" : "clock");
-    return false;
-  }
-  const session = sessionRecord(admit.db, binding.session_id);
+function usability(
+  moment: Moment,
+  conversation: ConversationRecord,
+  binding: BindingRecord,
+): "usable" | "due" | { why: string; isFault: boolean } {
+  const state = bindingState(bindingOf(binding), moment.now);
+  if (state !== "valid") return { why: state === "expired" ? "expired" : "clock", isFault: false };
+  const session = sessionRecord(moment.db, binding.session_id);
   const fault = bindingFault(
     { setBy: binding.set_by },
     conversation,
@@ -92,36 +115,47 @@ function isUsable(admit: Admit, conversation: ConversationRecord, binding: Bindi
           suspended: session.suspended,
         },
   );
-  if (fault !== null) {
-    dropBinding(admit, binding);
-    noteHandoffEnded(admit, conversation, binding.session_id, fault);
-    const notice: Notice = {
-      code: "binding_ended",
-      args: { session: binding.session_id, reason: fault, door: conversation.key },
-    };
-    tell(admit, JSON.parse(conversation.target) as Target, notice);
-    if (session !== undefined)
-      tell(admit, JSON.parse(conversationRecord(admit.db, session.home).target) as Target, notice);
-    return false;
-  }
+  if (fault !== null) return { why: fault, isFault: true };
   // Its own door will reset it with its next message; until then this one falls back (H9).
-  return !isDue(admit, session!);
+  return isDue(moment, session!) ? "due" : "usable";
+}
+
+/** Removes a binding that does not hold; who must know is told. */
+function endBinding(admit: Admit, conversation: ConversationRecord, { binding, why, isFault }: DroppedBinding): void {
+  dropBinding(admit, binding);
+  noteHandoffEnded(admit, conversation, binding.session_id, why);
+  if (!isFault) return;
+  const notice: Notice = {
+    code: "binding_ended",
+    args: { session: binding.session_id, reason: why, door: conversation.key },
+  };
+  tell(admit, JSON.parse(conversation.target) as Target, notice);
+  const session = sessionRecord(admit.db, binding.session_id);
+  if (session !== undefined)
+    tell(admit, JSON.parse(conversationRecord(admit.db, session.home).target) as Target, notice);
 }
 
 /** Whether a session's own policy, as its home last had it, asks for a reset (R2). */
-function isDue(admit: Admit, session: SessionRecord): boolean {
-  const home = conversationRecord(admit.db, session.home);
+function isDue(moment: Moment, session: SessionRecord): boolean {
+  const home = conversationRecord(moment.db, session.home);
   const policy = home.reset_policy === null ? null : (JSON.parse(home.reset_policy) as ResetPolicy);
-  return policy !== null && !hasOpenTurn(admit.db, session.id) && resetReason(admit, session, policy) !== null;
+  return policy !== null && !hasOpenTurn(moment.db, session.id) && resetReason(moment, session, policy) !== null;
 }
 
-function resetReason(admit: Admit, session: SessionRecord, policy: ResetPolicy): string | null {
+function resetReason(moment: Moment, session: SessionRecord, policy: ResetPolicy): string | null {
   if (policy.mode === "none") return null;
   return resetReasonOf({
     policy,
-    lastHumanAt: session.last_human_at ?? openedAt(admit.db, session.id),
-    now: admit.now,
+    lastHumanAt: session.last_human_at ?? openedAt(moment.db, session.id),
+    now: moment.now,
   });
+}
+
+/** Why a conversation's own session has to be followed by a new one before the next message, or null (R2). */
+export function ownResetReason(moment: Moment, current: SessionRecord, policy: ResetPolicy): string | null {
+  if (current.suspended !== null) return "suspended";
+  const reason = resetReason(moment, current, policy);
+  return reason === null || hasOpenTurn(moment.db, current.id) ? null : reason;
 }
 
 function openedAt(db: Database, sessionId: string): number {
@@ -171,8 +205,8 @@ export function ownSession(admit: Admit, conversation: ConversationRecord, rules
   const current =
     conversation.current_session === null ? undefined : sessionRecord(admit.db, conversation.current_session);
   if (current === undefined) return openSession(admit, conversation, { openedBy: "message", parent: null });
-  const reason = current.suspended === null ? resetReason(admit, current, rules.reset) : "suspended";
-  if (reason === null || (current.suspended === null && hasOpenTurn(admit.db, current.id))) return current.id;
+  const reason = ownResetReason(admit, current, rules.reset);
+  if (reason === null) return current.id;
   const next = resetSession(admit, conversation, reason);
   if (rules.reset.notify && current.seq > 0) {
     tell(admit, JSON.parse(conversation.target) as Target, {

@@ -128,10 +128,10 @@ export function mark(db: Database, change: TurnMark, claim: Claim): "marked" | N
       turn.session_id,
     );
   }
-  if (change.facts !== undefined) {
-    const { text, ...bound } = change.facts;
+  if (change.prompt !== undefined) {
+    const { text, ...bound } = change.prompt;
     db.run(
-      "UPDATE turn SET facts = ?, seen_bound = ?, prompted = 1 WHERE id = ?",
+      "UPDATE turn SET prompt = ?, seen_bound = ?, prompted = 1 WHERE id = ?",
       text,
       JSON.stringify(bound),
       turn.id,

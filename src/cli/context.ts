@@ -1,0 +1,54 @@
+import { type Config, loadConfig } from "../config.ts";
+import { type NextContext, nextContextOf } from "../context/next-context.ts";
+import { OWN_DOORS } from "../context/settings.ts";
+import { TertuliaError } from "../errors.ts";
+import type { StoreReader } from "../store/store.ts";
+import { randomIds } from "../util/ids.ts";
+import { readToken } from "./client.ts";
+import { doorOf } from "./door.ts";
+import { output, printable } from "./output.ts";
+import { readState } from "./state.ts";
+import { table } from "./table.ts";
+
+interface ContextFlags {
+  readonly home?: string;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+/** C7: `tertulia context ROOM` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
+export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const key = config.rooms[name]?.conversation ?? name;
+  const found = await readState(config, {
+    gateway: (client) => client.get<NextContext>(`/api/conversations/${encodeURIComponent(key)}/context`),
+    file: (reader) => contextInFile(config, reader, key),
+  });
+  if (found === null) {
+    throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`, {
+      remedy: "Name a room of the configuration, or a conversation key; `tertulia sessions list --json` shows them.",
+    });
+  }
+  output(json ? JSON.stringify(found) : printable(described(found)));
+}
+
+/** Without a gateway nobody knows of other doors than those that every gateway has. */
+async function contextInFile(config: Config, reader: StoreReader, key: string): Promise<NextContext | null> {
+  const conversation = await reader.conversation(key);
+  if (conversation === null) return null;
+  const ground = { platforms: OWN_DOORS, secret: readToken(config.files.token) ?? "" };
+  return nextContextOf(conversation, { config, ground, reader, now: Date.now(), nonce: randomIds.token() });
+}
+
+function described({ conversation, session, turn, stablePart, facts }: NextContext): string {
+  const head = table([
+    ["conversation", `${doorOf(conversation)} (${conversation})`],
+    ["session", session ?? "a new one, which the next message opens"],
+    ["turn", turn === null ? "one that came now" : `${turn}, which waits`],
+  ]);
+  return [head, titled("STABLE PART", stablePart), titled("FACTS", facts)].join("\n\n");
+}
+
+function titled(title: string, text: string): string {
+  return `${title} (${text.length} characters)\n\n${text}`;
+}

@@ -1,0 +1,34 @@
+import { rulesFor } from "../config.ts";
+import type { ConversationRow, StoreReader } from "../store/store.ts";
+import { sourceOfConversation } from "./door-line.ts";
+import { type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";
+
+/** C7: what a conversation's next turn would be told. */
+export interface NextContext {
+  readonly conversation: string;
+  /** Null: the next message opens a new one. */
+  readonly session: string | null;
+  /** The turn that waits already; null: one that came now. */
+  readonly turn: number | null;
+  readonly stablePart: string;
+  readonly facts: string;
+}
+
+/** Reads only. The code in the block's marks is `nonce`; a turn has its own. */
+export async function nextContextOf(
+  conversation: ConversationRow,
+  options: ContextOptions & { reader: StoreReader; now: number; nonce: string },
+): Promise<NextContext> {
+  const { config, reader, now } = options;
+  const { agent, key, id } = conversation;
+  const { rules } = rulesFor(config, { agent, key, source: sourceOfConversation(conversation) });
+  const material = await reader.nextTurnMaterial({ conversationId: id, now, rules });
+  if (material === null) throw new Error(`conversation ${id} is gone`);
+  return {
+    conversation: key,
+    session: material.session.id === "" ? null : material.session.id,
+    turn: material.turn.id === 0 ? null : material.turn.id,
+    stablePart: stablePartOf(material, options),
+    facts: factsOf(material, options),
+  };
+}

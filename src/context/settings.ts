@@ -1,0 +1,70 @@
+import type { Config } from "../config.ts";
+import { parseSessionKey } from "../conversation/session-key.ts";
+import type { Platform } from "../message/source.ts";
+import type { Ability } from "./platform-notes.ts";
+
+/** What the owner decided and this gateway is, as far as an agent is told of it. Plain data. */
+export interface ContextSettings {
+  readonly agent: { readonly name: string; readonly displayName: string };
+  /** The owner's words, the more special ones last. */
+  readonly prompts: { readonly agent?: string; readonly platform?: string; readonly chat?: string };
+  /** Doors that this gateway has. */
+  readonly platforms: readonly Platform[];
+  /** Where things without a door of their own go, by platform. */
+  readonly homes: readonly { readonly platform: Platform; readonly chatId: string }[];
+  readonly tools: readonly ContextTool[];
+  /** User and chat ids are replaced by hashes under `secret` (C5). */
+  readonly redactPii: boolean;
+  readonly secret: string;
+  /** IANA name. */
+  readonly timezone: string;
+}
+
+/** A tool of the gateway's that the agent has. */
+export interface ContextTool {
+  readonly name: string;
+  /** When and how it is used, in a sentence. */
+  readonly use: string;
+  readonly gives: readonly Ability[];
+}
+
+/** What a running gateway knows that no configuration says. */
+export interface ContextGround {
+  readonly platforms: readonly Platform[];
+  /** Keys the stand-ins of ids: the same for a gateway's whole life, and never shown. */
+  readonly secret: string;
+}
+
+/** Doors that every gateway has. */
+export const OWN_DOORS: readonly Platform[] = ["console", "http"];
+
+/** The settings that hold for a session, by its agent and the key of its home. */
+export function contextSettings(
+  config: Config,
+  ground: ContextGround,
+  session: { readonly agent: string; readonly homeKey: string; readonly homePlatform: Platform },
+): ContextSettings {
+  const agent = config.agents[session.agent];
+  const parts = parseSessionKey(session.homeKey);
+  const platform = parts.form === "chat" ? parts.platform : session.homePlatform;
+  const platformPrompt = config.platforms[platform]?.prompt;
+  const chatPrompt = config.chats[session.homeKey]?.prompt;
+  const homes = Object.entries(config.platforms).flatMap(([name, { home }]) =>
+    home === undefined ? [] : [{ platform: name as Platform, chatId: home }],
+  );
+  return {
+    agent: { name: session.agent, displayName: agent?.displayName ?? session.agent },
+    prompts: {
+      ...(agent?.prompt === undefined ? {} : { agent: agent.prompt }),
+      ...(platformPrompt === undefined ? {} : { platform: platformPrompt }),
+      ...(chatPrompt === undefined ? {} : { chat: chatPrompt }),
+    },
+    // A conversation of all doors has none of its own.
+    platforms: parts.form === "chat" ? [...new Set([...ground.platforms, platform])] : ground.platforms,
+    homes,
+    tools: [],
+    redactPii: config.redactPii,
+    secret: ground.secret,
+    timezone: config.timezone,
+  };
+}

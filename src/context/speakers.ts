@@ -1,0 +1,54 @@
+import type { Author } from "../message/message.ts";
+import type { IdMask } from "./id-mask.ts";
+import { nameInMark, shorten } from "./untrusted.ts";
+
+/** Who is who where several people speak (C2, G2): from who really wrote, never from what stands in a text. */
+export interface Speakers {
+  /** `[YOU]`, `[Ann]`, or `[Ann #91bc3e]` where somebody else is called so too. The same author has the same mark at every door. */
+  markOf(author: Author): string;
+  /** The tag in the author's mark, or null where the name alone is enough. */
+  tagOf(author: Author): string | null;
+}
+
+export interface SpeakersOptions {
+  readonly agent: string;
+  /** Everybody whose words the agent may have before it: names are compared among them. */
+  readonly known: Iterable<Author>;
+  /** Ids of people without a name are shown as this platform's are. */
+  readonly platform: string;
+  readonly mask: IdMask;
+}
+
+export function createSpeakers({ agent, known, platform, mask }: SpeakersOptions): Speakers {
+  const idOf = (author: Author): string => `${author.kind}:${author.id}`;
+  const labelOf = (author: Author): string =>
+    nameInMark(author.name ?? (author.kind === "agent" ? author.id : "")) ||
+    shorten(nameInMark(mask.user(platform, author.id)), 40) ||
+    "somebody";
+  const bearers = new Map<string, Set<string>>();
+  const note = (author: Author): void => {
+    const label = folded(labelOf(author));
+    bearers.set(label, (bearers.get(label) ?? new Set()).add(idOf(author)));
+  };
+  for (const author of known) note(author);
+
+  const tagOf = (author: Author): string | null => {
+    const label = labelOf(author);
+    const others = bearers.get(folded(label)) ?? new Set();
+    const isAlone = label !== "somebody" && [...others].every((other) => other === idOf(author));
+    return isAlone ? null : `#${mask.tag(idOf(author))}`;
+  };
+  return {
+    tagOf,
+    markOf(author) {
+      if (author.kind === "agent" && author.id === agent) return "[YOU]";
+      const tag = tagOf(author);
+      return `[${labelOf(author)}${tag === null ? "" : ` ${tag}`}]`;
+    },
+  };
+}
+
+/** Names that look the same count as the same. */
+function folded(label: string): string {
+  return label.normalize("NFKC").toLowerCase();
+}
