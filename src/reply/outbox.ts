@@ -164,8 +164,19 @@ export class Outbox {
   }
 
   async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {
-    const { store, claim, onAttempted } = this.#options;
-    await store.delivered(report, claim());
+    const { store, clock, claim, onAttempted, onFault } = this.#options;
+    for (;;) {
+      try {
+        await store.delivered(report, claim());
+        break;
+      } catch (cause) {
+        // What became of the attempt must be known before the lane goes on, or a row would stay `sending`.
+        const error = asTertuliaError(cause);
+        if (error.code !== "store_unavailable" || this.#abort.signal.aborted) throw error;
+        onFault(error);
+        await new Promise<void>((resolve) => clock.after(STORE_RETRY_MS, resolve));
+      }
+    }
     onAttempted(row, report.result);
   }
 
