@@ -364,7 +364,7 @@ const STEERING =
 function expectHarmless({ stable, facts }: Rendered): void {
   expect(count(stable, /^# /gm)).toBe(3);
   expect(count(stable, /^Source:/gm)).toBe(1);
-  expect(count(stable, /^(Channel topic|Session|Platforms|Home channels|Delivery options[^:]*):/gm)).toBe(5);
+  expect(count(stable, /^(Channel topic|Session|Platforms|Home channels|Delivery options[^:]*):/gm)).toBe(4);
   expect(count(stable, /^\(This is the end/gm)).toBe(1);
   const rows = facts.split("\n");
   expect(rows[0]).toBe(`--- facts ${NONCE}`);

@@ -85,7 +85,9 @@ function maskLines(platform: string, { redactPii }: ContextSettings): string[] {
 
 function doorLines(settings: ContextSettings, mask: IdMask): string[] {
   const home = homesLine(settings, mask);
-  return [platformsLine(settings), ...(home === null ? [] : [home]), deliveryLine(settings)];
+  // Names to deliver by mean something only to an agent that has a tool to deliver with.
+  const delivery = settings.tools.length === 0 ? [] : [deliveryLine(settings)];
+  return [platformsLine(settings), ...(home === null ? [] : [home]), ...delivery];
 }
 
 export function platformsLine({ platforms }: ContextSettings): string {
