@@ -12,24 +12,31 @@ export const QUESTION = "A question of the usual length, as people type them.";
 export const ANSWER =
   "An answer that is somewhat longer than its question, for it has to say more than was asked. ".repeat(3);
 export const FACTS = "--- facts 0123456789abcdef\nSource: HTTP\nFrom: owner\n--- end 0123456789abcdef";
+const SEEN = 1_000_000;
 export const USAGE = { input: 20, output: 50 };
 
 export async function durableTurn(store: Store, claim: Claim, name: string): Promise<void> {
+  await finish(store, claim, await beginTurn(store, claim, name));
+}
+
+/** Admits a question into an idle conversation, which begins its turn at once. */
+export async function beginTurn(store: Store, claim: Claim, name: string): Promise<Turn> {
   const now = Date.now();
   const account = { account: "http", platform: "http", agent: "main" } as const;
   const { outcomes } = await store.admit({ ...account, now, events: [said(QUESTION, { door: "http", name })] }, claim);
   const [outcome] = outcomes;
   if (outcome?.kind !== "queued" || outcome.begun === null) throw new Error(`Admitted as ${outcome?.kind}.`);
-  await finish(store, claim, outcome.begun);
+  return outcome.begun;
 }
 
 async function finish(store: Store, claim: Claim, turn: Turn): Promise<void> {
   const report = { turnId: turn.id, attempt: turn.attempt, now: Date.now() };
-  const seen = { placeId: turn.conversationId, throughSeq: 1 };
+  // As after real turns: everything before has been seen.
+  const seen = { placeId: turn.conversationId, throughSeq: SEEN };
   await store.mark(
     {
       ...report,
-      prompt: { text: FACTS, seen, notesThrough: 0, entriesThrough: 1, runtime: "none" },
+      prompt: { text: FACTS, seen, notesThrough: 0, entriesThrough: SEEN, runtime: "none" },
       runtime: { name: "none", ref: turn.sessionId, restarts: 0 },
     },
     claim,

@@ -133,11 +133,11 @@ function admit(db: Database, conversation: Conversation, eventId: string): Open 
 }
 
 function mark(db: Database, { conversation, turnId }: Open): void {
-  const seen = { placeId: conversation.id, throughSeq: 1 };
+  const seen = { placeId: conversation.id, throughSeq: 1_000_000 };
   db.run(
     "UPDATE turn SET prompt = ?, seen_bound = ?, prompted = 1 WHERE id = ?",
     FACTS,
-    JSON.stringify({ seen, notesThrough: 0, entriesThrough: 1, runtime: "none" }),
+    JSON.stringify({ seen, notesThrough: 0, entriesThrough: 1_000_000, runtime: "none" }),
     turnId,
   );
   db.run(

@@ -1,22 +1,41 @@
 /** Times as an agent is told them: local, by the minute, with the zone. The process's own zone has no part in it. */
 
+interface ZoneFormats {
+  readonly minute: Intl.DateTimeFormat;
+  readonly weekday: Intl.DateTimeFormat;
+  readonly offset: Intl.DateTimeFormat;
+}
+
+/** A format costs a hundred times what it costs to use; there are as many as zones that were asked for. */
+const FORMATS = new Map<string, ZoneFormats>();
+
 /** `2026-11-30 14:05 Monday, Europe/Berlin (UTC+01:00)`. */
 export function timeWithZone(at: number, timezone: string): string {
-  return `${localMinute(at, timezone)} ${part(at, timezone, "weekday", "long")}, ${timezone} (${offset(at, timezone)})`;
+  const { weekday } = formatsOf(timezone);
+  return `${localMinute(at, timezone)} ${weekday.format(at)}, ${timezone} (${offset(at, timezone)})`;
 }
 
 /** `2026-11-30 14:05`. */
 export function localMinute(at: number, timezone: string): string {
-  // Sweden writes dates as ISO 8601 does.
-  return new Date(at).toLocaleString("sv-SE", { timeZone: timezone, dateStyle: "short", timeStyle: "short" });
+  return formatsOf(timezone).minute.format(at);
 }
 
 function offset(at: number, timezone: string): string {
-  const name = part(at, timezone, "timeZoneName", "longOffset");
+  const parts = formatsOf(timezone).offset.formatToParts(at);
+  const name = parts.find(({ type }) => type === "timeZoneName")?.value ?? "";
   return name === "GMT" ? "UTC" : name.replace("GMT", "UTC");
 }
 
-function part(at: number, timezone: string, type: "weekday" | "timeZoneName", style: "long" | "longOffset"): string {
-  const format = new Intl.DateTimeFormat("en-US", { timeZone: timezone, [type]: style });
-  return format.formatToParts(at).find((found) => found.type === type)?.value ?? "";
+function formatsOf(timeZone: string): ZoneFormats {
+  let formats = FORMATS.get(timeZone);
+  if (formats === undefined) {
+    formats = {
+      // Sweden writes dates as ISO 8601 does.
+      minute: new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" }),
+      weekday: new Intl.DateTimeFormat("en-US", { timeZone, weekday: "long" }),
+      offset: new Intl.DateTimeFormat("en-US", { timeZone, timeZoneName: "longOffset" }),
+    };
+    FORMATS.set(timeZone, formats);
+  }
+  return formats;
 }

@@ -215,7 +215,7 @@ test("E4 a state file that was cut in the middle is refused and left as it is", 
   expect(readFileSync(state).equals(before)).toBe(true);
 });
 
-test("E4 an empty file is a new one", async () => {
+test("E4, G-PER-04 an empty file is a new one", async () => {
   writeFileSync(join(home, "state.db"), "");
   const gateway = await start();
   expect(await talk(gateway.url, "hello")).toBe(200);

@@ -118,7 +118,7 @@ describe("delivery", () => {
     expect(bot.sent).toHaveLength(1);
   });
 
-  test("O4 a cut after the words left is unknown: shown, and not doubled", async () => {
+  test("O4, G-DLV-01 a cut after the words left is unknown: shown, and not doubled", async () => {
     bot.answers.push({ kind: "unknown", reason: "connection reset" });
     await bot.says("say once", { rules: { busyMode: "queue" } });
     await bot.says("say next", { rules: { busyMode: "queue" } });
@@ -131,7 +131,7 @@ describe("delivery", () => {
   });
 
   for (const recognisesRepeats of [false, true]) {
-    test(`O4 what is found as sending at the start is ${recognisesRepeats ? "sent again where the platform recognises it" : "unknown"}`, async () => {
+    test(`O4, G-DLV-01 what is found as sending at the start is ${recognisesRepeats ? "sent again where the platform recognises it" : "unknown"}`, async () => {
       const never = Promise.withResolvers<{ kind: "sent" }>();
       bot.answers.push(never.promise);
       await bot.says("say hello");

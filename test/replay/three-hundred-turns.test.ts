@@ -36,7 +36,7 @@ function reply({ body }: FakeRequest) {
 }
 
 describe("300 turns with resets, stops, failures and restarts", () => {
-  test("C1, C6, R4 every request has the stable prefix, the right facts, and nothing of another conversation", async () => {
+  test("C1, C6, R4, G-PER-03, G-CTX-03 every request has the stable prefix, the right facts, and nothing of another conversation", async () => {
     const model = await startFakeModel(reply);
     const folder = temporaryFolder();
     writeFileSync(
