@@ -52,7 +52,11 @@ export interface Config {
     readonly types: Readonly<Partial<Record<ChatType, ResetPolicy>>>;
     /** By session key. */
     readonly chats: Readonly<Record<string, ResetPolicy>>;
+    /** An open background job younger than this holds a reset (R2). */
+    readonly jobHoldMs: number;
   };
+  /** Whoever never had a session is told once where he is (R8). */
+  readonly welcome: boolean;
   readonly turn: {
     readonly busyMode: BusyMode;
     readonly debounceMs: number;
@@ -283,6 +287,8 @@ export function rulesFor(
       maxWaitingTurns: config.turn.maxWaitingTurns,
       maxMessagesPerTurn: config.turn.maxMessagesPerTurn,
       reset: reset.policy,
+      jobHoldMs: config.reset.jobHoldMs,
+      welcome: config.welcome && source.platform !== "http",
       ...present({ defaultSession: agent.defaultSession }),
     },
     from: {
@@ -292,6 +298,7 @@ export function rulesFor(
       maxWaitingTurns: "turn.max_waiting_turns",
       maxMessagesPerTurn: "turn.max_messages_per_turn",
       reset: resetFrom,
+      jobHoldMs: "reset.job_hold_hours",
       ...(agent.defaultSession === undefined ? {} : { defaultSession: `agents.${agent.name}.default_session` }),
     },
   };
@@ -452,7 +459,9 @@ const SCHEMA = section({
     platforms: mapPer(PLATFORMS, policy).prefault({}),
     types: mapPer(CHAT_TYPES, policy).prefault({}),
     chats: mapOf("policies by session key", sessionKey, policy).prefault({}),
+    job_hold_hours: whole(0, 8_760).default(24),
   }).prefault({}),
+  welcome: onOff.default(true),
   turn: section({
     busy_mode: oneOf(BUSY_MODES).default("collect"),
     debounce_ms: whole(0, 60_000).default(800),
@@ -578,7 +587,9 @@ function build(settings: Settings) {
       platforms: policies(reset.platforms),
       types: policies(reset.types),
       chats: policies(reset.chats),
+      jobHoldMs: reset.job_hold_hours * 3_600_000,
     },
+    welcome: settings.welcome,
     turn: {
       busyMode: turn.busy_mode,
       debounceMs: turn.debounce_ms,
@@ -679,7 +690,7 @@ function* objectionsTo(settings: Settings, written: Written): Generator<Objectio
       };
     }
   }
-  const { default: fallback, ...layers } = written.reset ?? {};
+  const { default: fallback, job_hold_hours: _, ...layers } = written.reset ?? {};
   if (lacksMode(fallback)) yield { path: ["reset", "default", "mode"], allowed: MODE_OF_ITS_OWN };
   for (const [layer, policies] of Object.entries(layers)) {
     for (const [name, policy] of Object.entries(policies ?? {})) {
@@ -946,7 +957,7 @@ const DEEPEST = 12;
 function dropEmptySections(settings: unknown): void {
   if (!isRecord(settings)) return;
   for (const [key, value] of Object.entries(settings)) {
-    const isSection = Object.hasOwn(SCHEMA.shape, key) && !["timezone", "default_agent"].includes(key);
+    const isSection = Object.hasOwn(SCHEMA.shape, key) && !["timezone", "default_agent", "welcome"].includes(key);
     if (value === null && isSection) delete settings[key];
   }
 }

@@ -1,4 +1,4 @@
-import { type BindRequest, Bridge, type SendRequest } from "./bridge/bridge.ts";
+import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "./bridge/bridge.ts";
 import type { Channel } from "./channel/channel.ts";
 import { EventIntake } from "./channel/event-intake.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
@@ -14,7 +14,7 @@ import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import { createRuntimes } from "./runtimes.ts";
+import { createRuntimes, describeAgent } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -35,7 +35,7 @@ import { type Clock, systemClock } from "./util/clock.ts";
 import { type IdSource, randomIds } from "./util/ids.ts";
 import type { Log } from "./util/log.ts";
 
-export type { BindRequest, Person, Said, SayRequest, SendRequest };
+export type { BindRequest, JobRequest, Person, Said, SayRequest, SendRequest };
 
 const PRUNE_MS = 3_600_000;
 
@@ -124,6 +124,7 @@ export class Gateway {
       runtimeOf: (agent) => this.#runtimeOf(agent),
       events: this.events,
       onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
+      onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
       onSettled,
       onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
       onFault,
@@ -155,6 +156,7 @@ export class Gateway {
       outbox: this.#outbox,
       startTurn: (turn) => this.#queue.start(turn),
       dropSession: (sessionId) => this.pool.drop(sessionId),
+      onPutOff: (putOff) => log.info(putOff, `a reset was put off (${putOff.reason}), held by a ${putOff.heldBy}`),
       onSettled: (settled) => {
         this.#runner.stop(settled.turn.id, { kind: "lost" });
         onSettled(settled);
@@ -162,7 +164,9 @@ export class Gateway {
     });
     const warmth = (sessionId: string): string =>
       this.pool.list().find((handle) => handle.sessionId === sessionId)?.state ?? "cold";
-    this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth });
+    const known = new Map(Object.keys(config.agents).map((agent) => [agent, describeAgent(config, agent)]));
+    const about = (agent: string) => known.get(agent) ?? describeAgent(config, agent);
+    this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth, about });
     this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
   }
 
@@ -269,6 +273,25 @@ export class Gateway {
   async bind(request: BindRequest): Promise<{ key: string; binding: BindingRow | null; had: boolean }> {
     this.#mustRun();
     return this.#bridge.bind(request);
+  }
+
+  /** R2: a background job of a session is opened or closed; an open one holds its reset for a while. */
+  async job(request: JobRequest): Promise<{ had: boolean }> {
+    this.#mustRun();
+    return this.#bridge.job(request);
+  }
+
+  /** A late report, of a session that has ended meanwhile, changes nothing. */
+  async #jobOfRuntime(
+    sessionId: string,
+    { id, title, state }: { id: string; title: string; state: string },
+  ): Promise<void> {
+    try {
+      await this.#bridge.job({ person: null, sessionId, id, title: state === "open" ? title : null });
+    } catch (cause) {
+      if (asTertuliaError(cause).code !== "session_ended") throw cause;
+      this.#log.info({ session: sessionId, job: id }, "a job was reported for a session that has ended");
+    }
   }
 
   async #open(channel: Channel): Promise<void> {

@@ -1,6 +1,7 @@
 import type { AgentConfig, Config } from "./config.ts";
+import type { AgentFacts } from "./conversation/agent-facts.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
-import { createHttpRuntime } from "./runtime/http/http-runtime.ts";
+import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import type { Clock } from "./util/clock.ts";
@@ -34,4 +35,29 @@ function createRuntime(
   };
   const server = preset === undefined ? written : withPreset(preset, written);
   return createHttpRuntime({ name: `http:${name}`, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+}
+
+/** R5: what a person is told of an agent. */
+export function describeAgent(config: Config, name: string): AgentFacts {
+  const agent = config.agents[name];
+  const base = { agent: agent?.displayName ?? name, runtime: agent?.runtime.kind ?? "none" };
+  if (agent?.runtime.kind !== "http") return base;
+  const { preset, baseUrl, window, model } = agent.runtime;
+  const known = preset === undefined ? undefined : withPreset(preset, {});
+  const endpoint = localAddress(baseUrl ?? known?.baseUrl);
+  return {
+    ...base,
+    model,
+    window: window ?? known?.window ?? DEFAULT_WINDOW,
+    windowFrom: window !== undefined ? "configured" : known !== undefined ? "preset" : "default",
+    ...(endpoint === null ? {} : { endpoint }),
+  };
+}
+
+/** Only of this machine, and without what an address can hide: user, password, query. */
+function localAddress(url: string | undefined): string | null {
+  if (url === undefined || !URL.canParse(url)) return null;
+  const { protocol, hostname, host, pathname } = new URL(url);
+  const isLocal = hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+  return isLocal ? `${protocol}//${host}${pathname.replace(/\/$/, "")}` : null;
 }

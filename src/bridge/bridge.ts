@@ -2,6 +2,7 @@ import type { EventIntake } from "../channel/event-intake.ts";
 import { roomOf } from "../channel/own-doors.ts";
 import type { Config } from "../config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
+import { titleOf } from "../conversation/title.ts";
 import { TertuliaError } from "../errors.ts";
 import { cleanText } from "../message/source.ts";
 import type { AdmitOutcome, BindingRow, ConversationRef, InboundEvent, StoreReader } from "../store/store.ts";
@@ -30,6 +31,15 @@ export interface BindRequest {
   readonly change:
     | { readonly kind: "clear" }
     | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string };
+}
+
+export interface JobRequest {
+  /** Null: the session's own runtime. */
+  readonly person: Person | null;
+  readonly sessionId: string;
+  readonly id: string;
+  /** Null closes it. */
+  readonly title: string | null;
 }
 
 export interface BridgeOptions {
@@ -89,6 +99,22 @@ export class Bridge {
     });
     if (outcome.kind === "bound") return { key: outcome.key, binding: outcome.binding, had: true };
     if (outcome.kind === "cleared") return { key: outcome.key, binding: null, had: outcome.had };
+    throw refusal(outcome);
+  }
+
+  /** R2: opens or closes a background job; says whether it was open. Throws what `admit` refuses. */
+  async job({ person, sessionId, id, title }: JobRequest): Promise<{ had: boolean }> {
+    const { ids, clock, config } = this.#options;
+    const outcome = await this.#commit(config.defaultAgent, {
+      kind: "job",
+      eventId: ids.token(),
+      freshId: ids.session(clock.now()),
+      by: person === null ? null : speakerOf(person),
+      sessionId,
+      id,
+      change: title === null ? { state: "closed" } : { state: "open", title: titleOf(title) || id },
+    });
+    if (outcome.kind === "job") return { had: outcome.had };
     throw refusal(outcome);
   }
 

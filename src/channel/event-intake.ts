@@ -6,7 +6,17 @@ import type { Author } from "../message/message.ts";
 import type { Platform } from "../message/source.ts";
 import type { Outbox } from "../reply/outbox.ts";
 import { deliveryText } from "../reply/render-notice.ts";
-import type { AdmitOutcome, Claim, DeliveryRow, InboundEvent, Landed, Settled, Store, Turn } from "../store/store.ts";
+import type {
+  AdmitOutcome,
+  Claim,
+  DeliveryRow,
+  InboundEvent,
+  Landed,
+  PutOff,
+  Settled,
+  Store,
+  Turn,
+} from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 
 /** The account that events come in by, and the agent it belongs to. */
@@ -27,6 +37,8 @@ export interface EventIntakeOptions {
   readonly startTurn: (turn: Turn) => void;
   /** An ended session's handle goes before the next one opens (R4). */
   readonly dropSession: (sessionId: string) => Promise<void>;
+  /** A reset was due and is held (R2). */
+  readonly onPutOff: (putOff: PutOff) => void;
   /** The store ended a turn of its own accord: a reset, a withdrawal. */
   readonly onSettled: (settled: Settled) => void;
 }
@@ -77,11 +89,13 @@ export class EventIntake {
 
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
     if (outcome.kind === "duplicate" || outcome.kind === "rejected") return;
-    const { engine, events, dropSession, onSettled, startTurn } = this.#options;
+    const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
     for (const ended of outcome.ended) {
       await dropSession(ended.sessionId);
       events.emit("session:ended", { ...ended, conversationKey: outcome.key });
     }
+    for (const sessionId of outcome.rewound) await dropSession(sessionId);
+    for (const putOff of outcome.putOff) onPutOff(putOff);
     for (const settled of outcome.settled) onSettled(settled);
     if ("turnId" in outcome && outcome.turnId !== null) events.step({ kind: "admitted", turnId: outcome.turnId });
     this.#announce(event, outcome);

@@ -1,4 +1,5 @@
 import { type Config, rulesFor } from "../config.ts";
+import type { AgentFacts } from "../conversation/agent-facts.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import { ownDoorChatId, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
@@ -74,6 +75,8 @@ export interface OwnDoorsOptions {
   readonly intake: EventIntake;
   /** Where a session's agent is: warm, busy, cold. */
   readonly warmth: (sessionId: string) => string;
+  /** What a person is told of an agent (R5). */
+  readonly about: (agent: string) => AgentFacts;
 }
 
 export class OwnDoors {
@@ -90,10 +93,11 @@ export class OwnDoors {
     if (text.trim() === "")
       throw new TertuliaError("request_invalid", "The message is empty.", { remedy: "Send some text." });
     const place = await this.#placeOf(request);
-    const { key: _, agent, ...where } = place;
+    const { key: _, agent, rules, ...where } = place;
     const event = await this.#eventFor(
       {
         ...where,
+        rules: { ...rules, about: this.#options.about(agent) },
         freshId: ids.session(clock.now()),
         speaker: speakerOf(request.person),
         text,
@@ -113,7 +117,7 @@ export class OwnDoors {
     place: Place,
     request: SayRequest,
   ): Promise<InboundEvent> {
-    const { config, reader, clock, warmth } = this.#options;
+    const { config, reader, clock, warmth, about } = this.#options;
     const found = commandOf(base.text);
     if (found === null)
       return {
@@ -134,6 +138,8 @@ export class OwnDoors {
       config,
       reader,
       agent: place.agent,
+      about: about(place.agent),
+      source: place.source,
       conversation: await reader.conversation(place.key),
       key: place.key,
       speaker: base.speaker,

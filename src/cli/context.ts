@@ -1,11 +1,11 @@
 import { type Config, loadConfig } from "../config.ts";
 import { type NextContext, nextContextOf } from "../context/next-context.ts";
 import { OWN_DOORS } from "../context/settings.ts";
+import { doorOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
 import type { StoreReader } from "../store/store.ts";
 import { randomIds } from "../util/ids.ts";
 import { readToken } from "./client.ts";
-import { doorOf } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";

@@ -9,10 +9,11 @@ import { checkFile, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
 import type { RefusedRow } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { describeSpan } from "../util/span.ts";
+import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
 import { output } from "./output.ts";
 import { readState } from "./state.ts";
-import { plural, table, when } from "./table.ts";
+import { plural, table } from "./table.ts";
 
 const NODE_MAJOR = 24;
 const LITTLE_SPACE = 200 * 2 ** 20;

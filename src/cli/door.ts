@@ -1,31 +1,5 @@
 import type { Config } from "../config.ts";
-import { parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
-import type { Platform } from "../message/source.ts";
-
-/** A conversation as people see it: `terminal main`, `telegram group -100, thread 7`. */
-export function doorOf(key: string): string {
-  const parts = parseSessionKey(key);
-  switch (parts.form) {
-    case "person":
-      return `every door of ${parts.personId}`;
-    case "job":
-      return `job ${parts.jobId}, run ${parts.run}`;
-    case "foreign":
-      return `${parts.runtime} session ${parts.id}`;
-    case "chat": {
-      const own = parseOwnDoorChatId(parts.chatId);
-      const door = nameOf(parts.platform);
-      if (own !== undefined) return `${door} ${own.name}${own.personId === "owner" ? "" : ` of ${own.personId}`}`;
-      const thread = parts.threadId === undefined ? "" : `, thread ${parts.threadId}`;
-      const user = parts.userId === undefined ? "" : `, user ${parts.userId}`;
-      return `${[door, parts.chatType, parts.chatId].filter(Boolean).join(" ")}${thread}${user}`;
-    }
-  }
-}
-
-export function nameOf(platform: Platform): string {
-  return platform === "console" ? "terminal" : platform;
-}
+import { doorOf } from "../conversation/door.ts";
 
 /** The room's name in the configuration where it has one, else its door. */
 export function roomName(config: Config, key: string): string {

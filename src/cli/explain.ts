@@ -1,19 +1,19 @@
 import { readFileSync } from "node:fs";
 import { type Config, loadConfig, originOf, rulesFor } from "../config.ts";
 import { bindingFault, bindingState } from "../conversation/binding.ts";
+import { nameOf } from "../conversation/door.ts";
 import { type Place, placeOf } from "../conversation/place.ts";
-import type { ResetPolicy } from "../conversation/reset-policy.ts";
+import { describePolicy, type ResetPolicy } from "../conversation/reset-policy.ts";
 import { type KeyRule, parseOwnDoorChatId, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
 import type { AdmitRules, BindingRow, ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
-import { describeSpan } from "../util/span.ts";
+import { when } from "../util/when.ts";
 import type { Client } from "./client.ts";
-import { nameOf } from "./door.ts";
 import { output } from "./output.ts";
 import { orNull, readState } from "./state.ts";
-import { table, when } from "./table.ts";
+import { table } from "./table.ts";
 
 interface ExplainFlags {
   readonly home?: string;
@@ -89,7 +89,7 @@ async function explanationOf(config: Config, source: Source, flags: ExplainFlags
     speaksIn: speaksIn(found, rules),
     audience: audienceOf(source, place, found?.conversation ?? null, personId),
     place,
-    settings: settingsOf(config, rules, from),
+    settings: settingsOf(config, rules, { from, override: found?.conversation.resetOverride ?? null }),
   };
 }
 
@@ -195,7 +195,7 @@ interface Setting {
 function settingsOf(
   config: Config,
   rules: AdmitRules,
-  from: Readonly<Record<string, string>>,
+  { from, override }: { from: Readonly<Record<string, string>>; override: ResetPolicy | null },
 ): Record<string, Setting> {
   const by = (value: Setting["value"], path: string): Setting => ({
     value,
@@ -204,7 +204,8 @@ function settingsOf(
   });
   const { keys } = rules;
   return {
-    reset: by(rules.reset, from.reset ?? ""),
+    reset:
+      override === null ? by(rules.reset, from.reset ?? "") : { value: override, from: "/autoreset", origin: "chat" },
     busy_mode: by(rules.busyMode, from.busyMode ?? ""),
     debounce_ms: by(rules.debounceMs, from.debounceMs ?? ""),
     max_waiting_turns: by(rules.maxWaitingTurns, from.maxWaitingTurns ?? ""),
@@ -260,21 +261,5 @@ function describeSpeaksIn(config: Config, speaks: SpeaksIn): string {
       return speaks.sessionId === null
         ? "none: speaks in a session of its own"
         : `none: speaks in its own session ${speaks.sessionId}`;
-  }
-}
-
-function describePolicy({ mode, idleMinutes, atHour, timezone, notify }: ResetPolicy): string {
-  const idle = `after ${describeSpan(idleMinutes * 60_000)} without a human message`;
-  const daily = `daily at ${atHour}:00 ${timezone}`;
-  const told = notify ? "" : ", and nobody is told";
-  switch (mode) {
-    case "none":
-      return "none: time alone never ends a session";
-    case "idle":
-      return `idle: ends ${idle}${told}`;
-    case "daily":
-      return `daily: ends ${daily}${told}`;
-    case "both":
-      return `both: ends ${idle}, and ${daily}${told}`;
   }
 }

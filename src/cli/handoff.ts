@@ -3,11 +3,12 @@ import { bindingState } from "../conversation/binding.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { describeSpan } from "../util/span.ts";
+import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
 import { roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
-import { table, when } from "./table.ts";
+import { table } from "./table.ts";
 
 interface HandoffFlags {
   readonly home?: string;

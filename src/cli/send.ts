@@ -1,10 +1,10 @@
 import { type Config, loadConfig } from "../config.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
+import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
 import { roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
-import { when } from "./table.ts";
 
 interface SendFlags {
   readonly home?: string;

@@ -1,10 +1,11 @@
 import { type Config, loadConfig } from "../config.ts";
+import { doorOf, nameOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
 import type { EntryRow, SessionRow } from "../store/store.ts";
-import { doorOf, nameOf } from "./door.ts";
+import { when } from "../util/when.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
-import { oneLine, table, when } from "./table.ts";
+import { oneLine, table } from "./table.ts";
 
 interface SessionsFlags {
   readonly home?: string;

@@ -17,12 +17,6 @@ export function table(rows: readonly (readonly string[])[]): string {
     .join("\n");
 }
 
-/** A time as the owner's clock shows it: `2026-05-10 14:05`. */
-export function when(at: number | null, timezone: string): string {
-  if (at === null) return "–";
-  return new Date(at).toLocaleString("sv-SE", { timeZone: timezone, dateStyle: "short", timeStyle: "short" });
-}
-
 export function plural(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }

@@ -1,10 +1,10 @@
 import { type Posted, type Question, type Shown, Transcript } from "../channel/console/transcript.ts";
 import type { Config } from "../config.ts";
+import { doorOf, nameOf } from "../conversation/door.ts";
 import type { Person } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import { Attachment } from "./attachment.ts";
 import type { Client, StreamItem } from "./client.ts";
-import { doorOf, nameOf } from "./door.ts";
 import { output, printable } from "./output.ts";
 
 /** What the ways of talking at the terminal share: a person, a line after the other, one question. */

@@ -42,16 +42,24 @@ export const OWN_DOORS: readonly Platform[] = ["console", "http"];
 export function contextSettings(
   config: Config,
   ground: ContextGround,
-  session: { readonly agent: string; readonly homeKey: string; readonly homePlatform: Platform },
+  session: {
+    readonly agent: string;
+    readonly homeKey: string;
+    readonly homePlatform: Platform;
+    /** As set in a chat: they go before the configured ones. */
+    readonly homes: readonly { readonly platform: Platform; readonly chatId: string }[];
+  },
 ): ContextSettings {
   const agent = config.agents[session.agent];
   const parts = parseSessionKey(session.homeKey);
   const platform = parts.form === "chat" ? parts.platform : session.homePlatform;
   const platformPrompt = config.platforms[platform]?.prompt;
   const chatPrompt = config.chats[session.homeKey]?.prompt;
-  const homes = Object.entries(config.platforms).flatMap(([name, { home }]) =>
+  const configured = Object.entries(config.platforms).flatMap(([name, { home }]) =>
     home === undefined ? [] : [{ platform: name as Platform, chatId: home }],
   );
+  const isSet = (platform: Platform): boolean => session.homes.some((home) => home.platform === platform);
+  const homes = [...session.homes, ...configured.filter((home) => !isSet(home.platform))];
   return {
     agent: { name: session.agent, displayName: agent?.displayName ?? session.agent },
     prompts: {

@@ -71,6 +71,7 @@ async function primerOf(material: TurnMaterial, options: ContextOptions & { read
   const entries = await options.reader.transcript({
     sessionId: material.session.id,
     before: material.throughEntry + 1,
+    only: "standing",
     limit: PRIMER_LINES,
   });
   const showing = showingOf(material, options, entries);
@@ -140,11 +141,12 @@ export function factsOf(material: TurnMaterial, options: ContextOptions & { now:
   );
 }
 
-function settingsOf({ session, home }: TurnMaterial, { config, ground }: ContextOptions): ContextSettings {
+function settingsOf({ session, home, homes }: TurnMaterial, { config, ground }: ContextOptions): ContextSettings {
   return contextSettings(config, ground, {
     agent: session.agent,
     homeKey: home.key,
     homePlatform: home.target.platform,
+    homes: homes.map(({ platform, target }) => ({ platform, chatId: target.chatId })),
   });
 }
 

@@ -5,6 +5,8 @@
  * The caller looks at `suspended`, open turns and background jobs first; they come before the clock in R2.
  */
 
+import { describeSpan } from "../util/span.ts";
+
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
@@ -100,6 +102,40 @@ export function latestBoundary({ atHour, timezone, now }: BoundaryQuestion): num
   }
   zone.lastDay.set(atHour, { from, until });
   return from;
+}
+
+/**
+ * After which moment a message resets the session, if nobody writes until then: epoch ms, null for never. The reset comes with the first
+ * message after it, not by a timer. Throws a `RangeError` for an unknown zone.
+ */
+export function nextResetAt(policy: ResetPolicy, lastHumanAt: number): number | null {
+  const { mode } = policy;
+  const idle = mode === "idle" || mode === "both" ? [lastHumanAt + policy.idleMinutes * MINUTE_MS] : [];
+  const daily = mode === "daily" || mode === "both" ? [boundaryAfter({ ...policy, now: lastHumanAt })] : [];
+  return mode === "none" ? null : Math.min(...idle, ...daily);
+}
+
+function boundaryAfter(question: BoundaryQuestion): number {
+  const latest = latestBoundary(question);
+  // One day has at most 25 hours; two have at least 46.
+  return latestBoundary({ ...question, now: latest + 27 * HOUR_MS });
+}
+
+/** A policy as a sentence says it. */
+export function describePolicy({ mode, idleMinutes, atHour, timezone, notify }: ResetPolicy): string {
+  const idle = `after ${describeSpan(idleMinutes * 60_000)} without a human message`;
+  const daily = `daily at ${atHour}:00 ${timezone}`;
+  const told = notify ? "" : ", and nobody is told";
+  switch (mode) {
+    case "none":
+      return "none: time alone never ends a session";
+    case "idle":
+      return `idle: ends ${idle}${told}`;
+    case "daily":
+      return `daily: ends ${daily}${told}`;
+    case "both":
+      return `both: ends ${idle}, and ${daily}${told}`;
+  }
 }
 
 /** True for an IANA name this Node knows, in any case. Bare offsets (`+02:00`) are not names: they have no summer time. */

@@ -1,10 +1,14 @@
 import { Hono } from "hono";
+import { z } from "zod";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import { sessionFor } from "./access.ts";
+import { jsonBody } from "./body.ts";
 import type { Env } from "./wire.ts";
 
-/** Sessions: list, one, and its transcript. */
+const JobBody = z.strictObject({ id: z.string().min(1).max(200), title: z.string().min(1).max(1_000) });
+
+/** Sessions: list, one, its transcript, and its background jobs. */
 export function sessions(gateway: Gateway): Hono<Env> {
   const app = new Hono<Env>();
   app.get("/", async (context) => {
@@ -28,6 +32,30 @@ export function sessions(gateway: Gateway): Hono<Env> {
       limit: readLimit(context.req.query("limit"), 200),
     });
     return context.json({ session, messages });
+  });
+  app.get("/:id/jobs", async (context) => {
+    const session = await sessionFor(gateway.reader, context.get("caller"), context.req.param("id"));
+    return context.json({ jobs: await gateway.reader.jobs(session.id) });
+  });
+  /** R2: the same id again is the same job. */
+  app.post("/:id/jobs", async (context) => {
+    const { id, title } = await jsonBody(context, JobBody);
+    const caller = context.get("caller");
+    const session = await sessionFor(gateway.reader, caller, context.req.param("id"));
+    await gateway.job({ person: caller, sessionId: session.id, id, title });
+    const jobs = await gateway.reader.jobs(session.id);
+    return context.json({ job: jobs.find((job) => job.id === id) ?? null });
+  });
+  app.post("/:id/jobs/:job/close", async (context) => {
+    const caller = context.get("caller");
+    const session = await sessionFor(gateway.reader, caller, context.req.param("id"));
+    const { had } = await gateway.job({
+      person: caller,
+      sessionId: session.id,
+      id: context.req.param("job"),
+      title: null,
+    });
+    return context.json({ closed: had });
   });
   return app;
 }

@@ -14,7 +14,14 @@ export type NoticeCode =
   | "failed" //            the turn failed; args.code, args.sentence, args.remedy (E3)
   | "timeout" //           T7; args.minutes, args.limit
   | "not_delivered" //     a part of the reply failed or is unknown (O4)
-  | "session_reset" //     R5; args.reason, args.session, args.previous
-  | "session_new" //       /new; args.session, args.agent, args.runtime
+  | "session_reset" //     R5; args.reason, args.session, args.previous, args.jobs, and what the agent is (AgentFacts)
+  | "session_new" //       /new; args.session, args.previous, and what the agent is
+  | "session_resumed" //   /resume; args.session, args.title, args.entries, args.at (home, elsewhere), args.previous
+  | "undone" //            /undo; args.what (turn, reset, binding), args.text, args.session
+  | "titled" //            /title; args.session, args.title
+  | "policy_set" //        /autoreset; args.text: the policy as a sentence
+  | "home_set" //          /sethome; args.platform
+  | "not_done" //          a command changed nothing; args.reason
+  | "welcome" //           R8; what the agent is
   | "binding_ended" //     H10; args.reason
   | "session_ended_here"; // H9: the session this door was bound to has ended; args.reason

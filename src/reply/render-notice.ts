@@ -1,3 +1,4 @@
+import { type AgentFacts, describeAgentFacts } from "../conversation/agent-facts.ts";
 import type { Notice } from "../message/notice.ts";
 
 /** A notice as a sentence for a person, with what to do next (E3, O6). */
@@ -14,7 +15,7 @@ export function renderNotice({ code, args }: Notice): string {
     case "stopped":
       return args.found ? "Stopped." : "There was nothing to stop.";
     case "withdrawn":
-      return `${args.messages === 1 ? "A waiting message was" : `${args.messages} waiting messages were`} withdrawn, because the conversation was reset. Send it again if it still matters.`;
+      return `${args.messages === 1 ? "A waiting message was" : `${args.messages} waiting messages were`} withdrawn, because the conversation ${args.reason === "resumed" ? "went on in another session" : "was reset"}. Send it again if it still matters.`;
     case "failed":
       return `${args.sentence} ${args.remedy}`;
     case "timeout":
@@ -22,9 +23,44 @@ export function renderNotice({ code, args }: Notice): string {
     case "not_delivered":
       return `A part of a reply could not be delivered (${args.reason}).`;
     case "session_reset":
-      return `This is a new session (${args.session}), because ${resetReason(String(args.reason))}. The one before is ${args.previous}; 'tertulia sessions show' reads it back.`;
+      return joined([
+        `This is a new session (${args.session}), because ${resetReason(String(args.reason))}.`,
+        `The one before is ${args.previous}; \`/resume ${args.previous}\` goes back to it.`,
+        ...(args.jobs == null ? [] : [`A background job of it is still running: ${args.jobs}.`]),
+        ...facts(args),
+      ]);
     case "session_new":
-      return `New session ${args.session}. Agent ${args.agent}, runtime ${args.runtime}.${args.previous === null ? "" : ` The one before was ${args.previous}.`}`;
+      return joined([
+        `New session ${args.session}.`,
+        ...facts(args),
+        ...(args.previous === null
+          ? []
+          : [`The one before was ${args.previous}; \`/resume ${args.previous}\` goes back to it.`]),
+      ]);
+    case "session_resumed":
+      return joined([
+        `Back in session ${args.session}${args.title === null ? "" : ` (${args.title})`}, ${args.entries} entries.`,
+        ...(args.at === "home" ? [] : ["It stays at home at its own door; /undo leaves it again."]),
+        ...(args.previous === null || args.at !== "home"
+          ? []
+          : [`The one left is ${args.previous}; \`/resume ${args.previous}\` goes back to it.`]),
+      ]);
+    case "undone":
+      return undone(args);
+    case "titled":
+      return `Session ${args.session} is now called: ${args.title}`;
+    case "policy_set":
+      return String(args.text);
+    case "home_set":
+      return `This chat is now the home on ${args.platform} for this agent.`;
+    case "not_done":
+      return notDone(String(args.reason));
+    case "welcome":
+      return joined([
+        "Welcome. You talk to an agent through Tertulia; it keeps this conversation for you.",
+        ...facts(args),
+        "/help lists the commands.",
+      ]);
     case "binding_ended":
       return `The handoff between ${args.door} and session ${args.session} has ended (${bindingFault(String(args.reason))}). That door speaks in its own session again.`;
     case "session_ended_here":
@@ -37,6 +73,7 @@ function interrupted(partial: string, reason: string): string {
     crash: "The gateway was restarted before the answer was complete",
     reset: "The conversation was reset before the answer was complete",
     stopped: "The turn was stopped",
+    resumed: "The conversation went on in another session before the answer was complete",
     superseded: "A newer message interrupted the answer",
     shutdown: "The gateway was stopped before the answer was complete",
   };
@@ -55,6 +92,50 @@ function resetReason(reason: string): string {
     default:
       return reason;
   }
+}
+
+function joined(sentences: readonly string[]): string {
+  return sentences.join(" ");
+}
+
+/** R5: what answers here. Older notices know less. */
+function facts(args: Notice["args"]): string[] {
+  const { agent, runtime, model, window, windowFrom, endpoint } = args;
+  if (typeof agent !== "string" || typeof runtime !== "string") return [];
+  const known: AgentFacts = {
+    agent,
+    runtime,
+    ...(typeof model === "string" ? { model } : {}),
+    ...(typeof window === "number" ? { window, windowFrom: windowFrom as NonNullable<AgentFacts["windowFrom"]> } : {}),
+    ...(typeof endpoint === "string" ? { endpoint } : {}),
+  };
+  return [`${describeAgentFacts(known)}.`];
+}
+
+function undone(args: Notice["args"]): string {
+  switch (args.what) {
+    case "turn":
+      return `Taken back: "${args.text}" and what was answered. The agent does not know it any more; what was delivered stays.`;
+    case "reset":
+      return `The reset is taken back: this is session ${args.session} again.`;
+    default:
+      return `This door has left session ${args.session} and speaks in its own session again. /undo once more steps back there.`;
+  }
+}
+
+function notDone(reason: string): string {
+  const sentences: Record<string, string> = {
+    resume_unknown: "There is no such session of yours. /resume lists them.",
+    resume_here: "This conversation speaks in that session already.",
+    resume_in_room: "A session of your own cannot be resumed where others read along. Resume it in a direct chat.",
+    undo_busy: "A turn runs or waits here. Stop it first with /stop, then /undo.",
+    undo_nothing: "There is nothing to take back here.",
+    title_nothing: "Nothing was said here yet: there is no session to name.",
+    title_forbidden: "Only the owner of the session that this door speaks in names it.",
+    policy_forbidden: "Only the person of this conversation, or the owner, sets its reset policy.",
+    home_forbidden: "Only the owner sets a home.",
+  };
+  return sentences[reason] ?? `Nothing was changed (${reason}).`;
 }
 
 function bindingFault(reason: string): string {

@@ -1,3 +1,4 @@
+import type { AgentFacts } from "../conversation/agent-facts.ts";
 import type { Authority, Role, Speaker } from "../conversation/person.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import type { KeyRules } from "../conversation/session-key.ts";
@@ -61,7 +62,7 @@ export interface AdmitBatch {
   readonly events: readonly InboundEvent[];
 }
 
-export type InboundEvent = MessageEvent | CommandEvent | SendEvent | BindEvent | RefusedEvent;
+export type InboundEvent = MessageEvent | CommandEvent | SendEvent | BindEvent | JobEvent | RefusedEvent;
 
 interface EventBase {
   /** The platform's id of the event, unique per account; what is known is a duplicate (T3). Absent where nothing comes twice by itself. */
@@ -101,8 +102,21 @@ export interface CommandEvent extends EventBase {
     | { readonly kind: "none" }
     /** Resets the conversation; `firstMessage` opens the new session. */
     | { readonly kind: "reset"; readonly firstMessage?: string }
-    | { readonly kind: "stop" };
-  /** The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). */
+    | { readonly kind: "stop" }
+    /** Re-opens an own session: at home as the current one, at another door by a pinned binding (R6). */
+    | { readonly kind: "resume"; readonly sessionId: string }
+    /** Steps back over the later of the last reset and the last turn (R6). */
+    | { readonly kind: "undo" }
+    /** Names the session that this conversation speaks in. */
+    | { readonly kind: "title"; readonly title: string }
+    /** The chat's own reset policy (R1); null: the configured one again. */
+    | { readonly kind: "policy"; readonly policy: ResetPolicy | null }
+    /** This chat is the home of its platform for this agent. */
+    | { readonly kind: "home" };
+  /**
+   * The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). Where nothing is
+   * done, `not_done` with the reason takes its place.
+   */
   readonly reply: Notice;
 }
 
@@ -129,6 +143,18 @@ export interface BindEvent extends EventBase {
   readonly rules: AdmitRules;
 }
 
+/** A background job of a session: open, it holds the session's reset for a while (R2). */
+export interface JobEvent extends EventBase {
+  readonly kind: "job";
+  /** Null: the session's own runtime says so. */
+  readonly by: Speaker | null;
+  readonly sessionId: string;
+  /** Unique in its session. */
+  readonly id: string;
+  /** `open` again keeps the time of the first; a closed one is opened anew. */
+  readonly change: { readonly state: "open"; readonly title: string } | { readonly state: "closed" };
+}
+
 /** What could not be read or admitted: kept with its raw form (16 KiB at most), and the cursor passes it (T2). */
 export interface RefusedEvent extends EventBase {
   readonly kind: "refused";
@@ -152,6 +178,12 @@ export interface AdmitRules {
   readonly maxWaitingTurns: number;
   readonly maxMessagesPerTurn: number;
   readonly reset: ResetPolicy;
+  /** An open background job younger than this holds a reset (R2). */
+  readonly jobHoldMs: number;
+  /** What a notice of a new session says of the agent (R5). */
+  readonly about?: AgentFacts;
+  /** Somebody who never had a session is welcomed here, once (R8). */
+  readonly welcome?: boolean;
   /** The lowest layer of a binding: computed, never a row (H4). */
   readonly defaultSession?: string;
 }
@@ -192,6 +224,7 @@ export type AdmitOutcome =
   | (Landed & { readonly kind: "sent"; readonly delivery: DeliveryRow; readonly bound: BindingRow | null })
   | (Omit<Landed, "messageId"> & { readonly kind: "bound"; readonly binding: BindingRow })
   | (Omit<Landed, "messageId"> & { readonly kind: "cleared"; readonly had: boolean })
+  | (Omit<Landed, "messageId"> & { readonly kind: "job"; readonly had: boolean })
   /** A refusal of the domain: nothing was changed, but a platform's event is kept as refused (T2). */
   | { readonly kind: "rejected"; readonly code: RejectCode; readonly sentence: string };
 
@@ -213,6 +246,10 @@ export interface Landed {
   readonly notices: readonly DeliveryRow[];
   /** Sessions that ended: their warm handles must go before the next one opens (R4). */
   readonly ended: readonly EndedSession[];
+  /** Sessions whose transcript was changed behind their agent: it must be opened anew. */
+  readonly rewound: readonly string[];
+  /** Resets that were due and did not come, and what holds them (R2). */
+  readonly putOff: readonly PutOff[];
   /** Turns that this event settled, for whoever waits for them. */
   readonly settled: readonly Settled[];
   /** Sessions with work. */
@@ -221,6 +258,12 @@ export interface Landed {
 export interface EndedSession {
   readonly sessionId: string;
   readonly reason: string;
+}
+export interface PutOff {
+  readonly sessionId: string;
+  /** Of the reset: idle, daily. */
+  readonly reason: string;
+  readonly heldBy: "turn" | "job";
 }
 
 /** What the runner of that turn must hear about. */
@@ -400,7 +443,7 @@ export interface StoreReader {
   nextTurnMaterial(query: {
     conversationId: number;
     now: number;
-    rules: Pick<AdmitRules, "reset" | "defaultSession">;
+    rules: Pick<AdmitRules, "reset" | "defaultSession" | "jobHoldMs">;
   }): Promise<TurnMaterial | null>;
   turn(turnId: number): Promise<Turn | null>;
   /** How a turn ended, for a door that asks later. Null while it is open. */
@@ -420,13 +463,24 @@ export interface StoreReader {
   conversationById(id: number): Promise<ConversationRow | null>;
   conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]>;
   session(sessionId: string): Promise<SessionRow | null>;
-  sessions(query: { conversationId?: number; personId?: string; limit?: number }): Promise<readonly SessionRow[]>;
+  sessions(query: {
+    conversationId?: number;
+    personId?: string;
+    agent?: string;
+    limit?: number;
+  }): Promise<readonly SessionRow[]>;
+  /** Background jobs of a session that are open, the oldest first. */
+  jobs(sessionId: string): Promise<readonly JobRow[]>;
+  /** The home chats of an agent, one a platform (C1). */
+  homes(agent: string): Promise<readonly HomeRow[]>;
   /** The exchanges of a session before a turn whose prompts were written, oldest first, for a runtime whose history the gateway keeps. */
   exchanges(query: { sessionId: string; beforeEntry: number }): Promise<readonly ExchangeRow[]>;
   transcript(query: {
     sessionId: string;
     after?: number;
     before?: number;
+    /** `standing`: without what was undone. */
+    only?: "standing";
     limit: number;
   }): Promise<readonly EntryRow[]>;
   bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): Promise<readonly BindingRow[]>;
@@ -456,6 +510,8 @@ export interface TurnMaterial {
   /** The turn's own messages, oldest first. */
   readonly messages: readonly Message[];
   readonly notes: readonly Note[];
+  /** The agent's homes, as set in a chat. */
+  readonly homes: readonly HomeRow[];
   /** The session that this one followed. */
   readonly previous: SessionRow | null;
   /** Conversations that are bound to this session (H8); whether a binding holds now is the reader's to say. */
@@ -464,7 +520,7 @@ export interface TurnMaterial {
   readonly speakers: readonly Author[];
   /** Of the runtime that had the session last. */
   readonly runtimeState: RuntimeStateRow | null;
-  /** Entries of the session before this turn's own. */
+  /** Entries of the session before this turn's own, without what was undone. */
   readonly earlier: number;
   /** The highest entry sequence before this turn's own. */
   readonly throughEntry: number;
@@ -510,8 +566,23 @@ export interface ConversationRow {
   readonly kind: "kept" | "once";
   readonly currentSession: string | null;
   readonly target: Target;
+  /** By /autoreset; null: the configured policy holds. */
+  readonly resetOverride: ResetPolicy | null;
   readonly at: number;
   readonly openTurns: number;
+}
+export interface JobRow {
+  readonly id: string;
+  readonly title: string;
+  readonly openedAt: number;
+}
+export interface HomeRow {
+  readonly platform: Platform;
+  readonly conversationKey: string;
+  readonly target: Target;
+  /** Of the place, where it has one. */
+  readonly name: string | null;
+  readonly at: number;
 }
 export interface SessionRow {
   readonly id: string;

@@ -28,6 +28,8 @@ export interface TurnRunnerOptions {
   readonly events: EventBus;
   /** All messages of a waiting turn were handed to the running one: the waiting turn is gone. */
   readonly onTakenIn: (turnId: number, into: number) => void;
+  /** The session's runtime has opened or closed a background job (R2). */
+  readonly onJob: (sessionId: string, job: Extract<TurnEvent, { type: "job" }>) => Promise<void>;
   /** After the commit that ended a turn: wakes sessions, hands deliveries on. */
   readonly onSettled: (settled: Settled) => void;
   /** The turn has ended, but the store cannot take it for now: whoever waits is told. */
@@ -325,6 +327,12 @@ export class TurnRunner {
     limits.sign();
     if (event.type === "permission") {
       this.#ask(live, event);
+      return;
+    }
+    if (event.type === "job" && live.stopReason?.kind !== "lost") {
+      // What goes on in the background is an effect, also when it ends within the turn (T8).
+      live.hasEffects = true;
+      if (await this.#mark(live, { effects: "possible" })) await this.#options.onJob(live.turn.sessionId, event);
       return;
     }
     if (live.stopReason !== null) return;

@@ -1,5 +1,17 @@
+import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { AdmitBatch, Claim, InboundEvent, SettleResult, Store, Turn } from "../../src/store/store.ts";
+import type { ResetPolicy } from "../../src/conversation/reset-policy.ts";
+import type { Notice } from "../../src/message/notice.ts";
+import type {
+  AdmitBatch,
+  Claim,
+  CommandEvent,
+  InboundEvent,
+  JobEvent,
+  SettleResult,
+  Store,
+  Turn,
+} from "../../src/store/store.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { ownDoor, RULES, said } from "../support/store.ts";
 
@@ -655,6 +667,256 @@ export function storeContract(
       expect(await store.session(once.sessionId)).toBeNull();
       expect(await store.conversations({})).toHaveLength(1);
       expect((await store.counts()).messages).toBe(2);
+    });
+
+    // ---- the life cycle
+
+    const ask = (
+      effect: CommandEvent["effect"],
+      more: { rules?: object; eventId?: string; source?: object } = {},
+    ): CommandEvent => {
+      const { addressed: _, ...base } = said(`/${effect.kind}`);
+      const rules = { ...RULES, ...more.rules };
+      return { ...base, ...(more as object), rules, kind: "command", effect, reply: { code: "undone", args: {} } };
+    };
+    const replyTo = async (
+      effect: CommandEvent["effect"],
+      more: { rules?: object; eventId?: string; source?: object } = {},
+    ) => {
+      const outcome = await admit(ask(effect, more));
+      if (outcome.kind !== "commanded") throw new Error(outcome.kind);
+      return { ...outcome, notice: outcome.reply.body as Notice };
+    };
+    const jobOf = (sessionId: string, change: JobEvent["change"], more: object = {}): JobEvent => ({
+      kind: "job",
+      eventId: randomUUID(),
+      freshId: "never",
+      by: null,
+      sessionId,
+      id: "j",
+      change,
+      ...more,
+    });
+    const reset = (policy: Partial<ResetPolicy>) => ({ rules: { reset: { ...RULES.reset, ...policy } } });
+    const marked = (turn: Turn, ref: string, entriesThrough = 0) =>
+      store.mark(
+        {
+          turnId: turn.id,
+          attempt: turn.attempt,
+          now: clock.now(),
+          prompt: { text: "f", seen: { placeId: 1, throughSeq: 0 }, notesThrough: 0, entriesThrough, runtime: "demo" },
+          runtime: { name: "demo", ref, restarts: 0 },
+        },
+        claim,
+      );
+
+    test("R3 G-RST-04 the daily hour is of the policy's zone; G-RST-03 a day on which it does not exist is counted for itself", async () => {
+      const shanghai = reset({ mode: "daily", atHour: 4, timezone: "Asia/Shanghai" });
+      clock.set(Date.parse("2026-05-10T19:30Z"));
+      const evening = await begunBy(said("1", shanghai));
+      await answer(evening, ".");
+      clock.set(Date.parse("2026-05-10T20:30Z"));
+      expect(await admit(said("2", shanghai))).toMatchObject({
+        ended: [{ sessionId: evening.sessionId, reason: "daily" }],
+      });
+      const newYork = { ...reset({ mode: "daily", atHour: 2, timezone: "America/New_York" }), name: "ny" };
+      clock.set(Date.parse("2026-03-07T07:30Z"));
+      const kept = await begunBy(said("1", newYork));
+      await answer(kept, ".");
+      clock.set(Date.parse("2026-03-08T06:00Z"));
+      expect(await admit(said("2", newYork))).toMatchObject({ sessionId: kept.sessionId, ended: [] });
+    });
+
+    test("R2 a due reset that is held says why: by a turn, by a young job; R10 a job moves no clock", async () => {
+      const idle = reset({ mode: "idle", idleMinutes: 60 });
+      const first = await begunBy(said("1", idle));
+      clock.set(clock.now() + 2 * 3_600_000);
+      const held = await admit(said("2", idle));
+      expect(held).toMatchObject({ putOff: [{ sessionId: first.sessionId, reason: "idle", heldBy: "turn" }] });
+      await answer(first, ".");
+      await answer(await begun(first.sessionId), ".");
+      const opened = jobOf(first.sessionId, { state: "open", title: "render" });
+      expect(await admit(opened)).toMatchObject({ kind: "job", had: false });
+      expect(await admit(opened)).toMatchObject({ kind: "duplicate" });
+      expect(await store.jobs(first.sessionId)).toEqual([{ id: "j", title: "render", openedAt: clock.now() }]);
+      clock.set(clock.now() + 3 * 3_600_000);
+      const third = await admit(said("3", idle));
+      expect(third).toMatchObject({
+        sessionId: first.sessionId,
+        putOff: [{ sessionId: first.sessionId, reason: "idle", heldBy: "job" }],
+      });
+      await answer((third as { begun: Turn }).begun, ".");
+      await admit(jobOf(first.sessionId, { state: "closed" }));
+      expect(await store.jobs(first.sessionId)).toEqual([]);
+      clock.set(clock.now() + 61 * 60_000);
+      expect(await admit(said("4", idle))).toMatchObject({ putOff: [], ended: [{ reason: "idle" }] });
+    });
+
+    test("R2 G-RST-07 a job older than the limit holds nothing, and the notice says that it still runs", async () => {
+      const both = reset({ mode: "both", idleMinutes: 120, atHour: 6, timezone: "UTC" });
+      clock.set(Date.parse("2026-06-01T10:00Z"));
+      const first = await begunBy(said("start it", both));
+      await answer(first, ".");
+      await admit(jobOf(first.sessionId, { state: "open", title: "preview server" }));
+      clock.set(Date.parse("2026-06-01T10:05Z"));
+      await answer(await begunBy(said("fine", both)), ".");
+      clock.set(Date.parse("2026-06-03T08:00Z"));
+      expect(await admit(said("morning", both))).toMatchObject({
+        putOff: [],
+        ended: [{ sessionId: first.sessionId, reason: "idle" }],
+        notices: [{ body: { code: "session_reset", args: { jobs: "preview server" } } }],
+      });
+      expect(await admit(jobOf(first.sessionId, { state: "open", title: "late" }, { id: "k" }))).toMatchObject({
+        kind: "rejected",
+        code: "session_ended",
+      });
+      expect(await admit(jobOf(first.sessionId, { state: "closed" }))).toMatchObject({ kind: "job", had: true });
+      expect(await admit(jobOf("nope", { state: "closed" }))).toMatchObject({ code: "session_unknown" });
+    });
+
+    test("R4 G-RST-06 what the agent is to be opened by is taken at once, outlives a stop and a crash, and not from an ended session", async () => {
+      const first = await begunBy(said("1"));
+      expect(await marked(first, "now S2")).toBe("marked");
+      await store.settle(
+        {
+          turnId: first.id,
+          attempt: 1,
+          now: clock.now(),
+          outcome: {
+            state: "interrupted",
+            reason: "stopped",
+            partial: "half",
+            notice: { code: "interrupted", args: { partial: "half", reason: "stopped" } },
+          },
+        },
+        claim,
+      );
+      const refOf = async (turn: Turn) => (await store.turnMaterial(turn.id))!.runtimeState?.ref;
+      const second = await begunBy(said("2"));
+      expect(await refOf(second)).toBe("now S2");
+      expect(await marked(second, "now S3")).toBe("marked");
+      claim = await store.claim("after a crash");
+      await store.begin({ sessionId: second.sessionId, now: clock.now() }, claim);
+      const again = (await store.turn(second.id))!;
+      expect(await refOf(again)).toBe("now S3");
+      await replyTo({ kind: "reset" });
+      expect(await marked(again, "late")).toEqual({ kind: "not_running" });
+      expect(await refOf(again)).toBe("now S3");
+      expect((await store.transcript({ sessionId: second.sessionId, limit: 9 })).map((entry) => entry.text)).toEqual([
+        "1",
+        "half",
+        "2",
+        "reset",
+      ]);
+    });
+
+    test("G-PER-06 keeping house removes no kept session, however many there are and however old", async () => {
+      const first = await begunBy(said("1"));
+      await answer(first, ".");
+      for (let n = 0; n < 60; n++) await replyTo({ kind: "reset" });
+      const running = await begunBy(said("2"));
+      await store.keep({ kind: "prune", now: clock.now() + 400 * 24 * 3_600_000 }, claim);
+      const sessions = await store.sessions({ limit: 1_000 });
+      expect(sessions).toHaveLength(61);
+      expect(sessions.filter((session) => session.endedAt === null).map((session) => session.id)).toEqual([
+        running.sessionId,
+      ]);
+      expect(await store.transcript({ sessionId: first.sessionId, limit: 9 })).toHaveLength(2);
+    });
+
+    const inGroup = (person: string, text: string) => ({
+      ...said(text, { person, role: "member" }),
+      source: {
+        platform: "telegram" as const,
+        account: "bot",
+        chatId: "-100",
+        chatType: "group" as const,
+        userId: person,
+        isBot: false,
+      },
+      target: { door: "pull" as const, platform: "telegram" as const, account: "bot", chatId: "-100" },
+      rules: { ...RULES, keys: { ...RULES.keys, groupSessionsPerUser: false } },
+    });
+
+    test("R6 a group cannot resume a private session, nor anybody another's; it can go back to its own", async () => {
+      const mine = await begunBy(said("private", { person: "ann", role: "member" }));
+      await answer(mine, ".");
+      const group = await begunBy(inGroup("ann", "hello all"));
+      await answer(group, ".");
+      const { addressed: _, ...base } = inGroup("ann", "/resume");
+      const refused = await replyTo({ kind: "resume", sessionId: mine.sessionId }, base);
+      expect(refused).toMatchObject({ notice: { code: "not_done", args: { reason: "resume_in_room" } }, ended: [] });
+      const theirs = await replyTo({ kind: "resume", sessionId: mine.sessionId });
+      expect(theirs).toMatchObject({ notice: { code: "not_done", args: { reason: "resume_unknown" } }, ended: [] });
+      const other = { ...base, ...ownDoor("console", "owner", "main"), eventId: "into", into: undefined };
+      expect(await replyTo({ kind: "resume", sessionId: group.sessionId }, other)).toMatchObject({
+        notice: { code: "not_done" },
+      });
+      for (const effect of [{ kind: "policy", policy: null }, { kind: "home" }] as const) {
+        const forbidden = await replyTo(effect, { ...base, eventId: effect.kind });
+        expect(forbidden).toMatchObject({ notice: { code: "not_done", args: { reason: `${effect.kind}_forbidden` } } });
+      }
+      await replyTo({ kind: "reset" }, { ...base, eventId: "new in group" });
+      expect(await replyTo({ kind: "resume", sessionId: group.sessionId }, { ...base, eventId: "back" })).toMatchObject(
+        {
+          sessionId: group.sessionId,
+          notice: { code: "session_resumed", args: { at: "home" } },
+        },
+      );
+      expect(await store.session(group.sessionId)).toMatchObject({
+        endedAt: null,
+        openedBy: "resume",
+        suspended: null,
+      });
+    });
+
+    test("R6 what was undone is in no exchange, no missed line and no primer; what stands is", async () => {
+      const first = await begunBy(said("1"));
+      await marked(first, "r", 0);
+      await answer(first, "one");
+      const second = await begunBy(said("2"));
+      await marked(second, "r", 2);
+      await answer(second, "two");
+      const undone = await replyTo({ kind: "undo" });
+      expect(undone).toMatchObject({
+        rewound: [first.sessionId],
+        ended: [],
+        notice: { code: "undone", args: { what: "turn", text: "2" } },
+      });
+      const third = await begunBy(said("3"));
+      const material = (await store.turnMaterial(third.id))!;
+      expect(material).toMatchObject({ earlier: 2, throughEntry: 4, missed: [], runtimeState: { ref: null } });
+      const exchanges = await store.exchanges({ sessionId: first.sessionId, beforeEntry: 5 });
+      expect(exchanges.map((exchange) => exchange.reply)).toEqual(["one"]);
+      const primer = await store.transcript({ sessionId: first.sessionId, before: 5, only: "standing", limit: 2 });
+      expect(primer.map((entry) => entry.text)).toEqual(["1", "one"]);
+      expect(
+        await fate((await store.transcript({ sessionId: first.sessionId, after: 2, limit: 1 }))[0]!.messageId!),
+      ).toEqual({ fate: "answered" });
+    });
+
+    test("R6 H9 a session resumed at another door ends by its home's policy, and that door falls back and is told", async () => {
+      const idle = reset({ mode: "idle", idleMinutes: 60 });
+      const first = await begunBy(said("1", idle));
+      await answer(first, ".");
+      await replyTo({ kind: "reset" }, idle);
+      const own = await begunBy(inRoom("own"));
+      await answer(own, ".");
+      const room = { ...ownDoor("http", "owner", "room"), eventId: "resume there" };
+      expect(await replyTo({ kind: "resume", sessionId: first.sessionId }, room)).toMatchObject({
+        notice: { args: { at: "elsewhere" } },
+      });
+      const bound = await begunBy(inRoom("there"));
+      expect(bound).toMatchObject({ sessionId: first.sessionId, bound: "pinned" });
+      await answer(bound, ".");
+      clock.set(clock.now() + 2 * 3_600_000);
+      const after = await admit(inRoom("later"));
+      expect(after).toMatchObject({
+        sessionId: own.sessionId,
+        ended: [{ sessionId: first.sessionId, reason: "idle" }],
+        notices: [{ body: { code: "session_ended_here" } }],
+      });
+      expect(await store.bindings({})).toEqual([]);
     });
   });
 }

@@ -1,6 +1,6 @@
 /** The terminal door as a person sees it: the built command in a real terminal, and at the end of a pipe. */
 import { spawn } from "node:child_process";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -24,6 +24,8 @@ let closers: (() => unknown)[];
 beforeEach(() => {
   folder = temporaryFolder();
   home = folder.path;
+  // A welcome would stand between the lines that are looked for; it has a story of its own.
+  writeFileSync(join(home, "config.yaml"), "welcome: false\n");
   closers = [];
 });
 

@@ -1,12 +1,12 @@
 /** The terminal door without a terminal: the client and the attachment at a real gateway on a free port. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Shown, Transcript } from "../../src/channel/console/transcript.ts";
 import { Attachment } from "../../src/cli/attachment.ts";
 import { connect } from "../../src/cli/client.ts";
-import { doorOf } from "../../src/cli/door.ts";
 import { type Config, loadConfig } from "../../src/config.ts";
+import { doorOf } from "../../src/conversation/door.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import type { ConversationRow } from "../../src/store/store.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -24,6 +24,7 @@ beforeEach(() => {
   folder = temporaryFolder();
   const home = join(folder.path, "home");
   mkdirSync(home, { mode: 0o700 });
+  writeFileSync(join(home, "config.yaml"), "welcome: false\n");
   config = loadConfig({ flags: { home, port: 0 }, env: {} });
 });
 

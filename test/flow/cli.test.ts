@@ -301,6 +301,18 @@ describe("explain", () => {
     expect(await json("explain", "--source", source)).toEqual(up);
   });
 
+  test("K18 R1 what /autoreset has set in the chat is the highest layer", async () => {
+    const source = file("source.json", { platform: "web", chat_id: "owner/kitchen" });
+    const { gateway: running } = await start();
+    const door = { platform: "web" as const, name: "kitchen" };
+    await running.say({ person: { id: "owner", role: "owner" }, agent: "main", door, text: "/autoreset idle 2h" });
+    const up = await json("explain", "--source", source);
+    expect(up.settings.reset).toMatchObject({ value: { mode: "idle", idleMinutes: 120 }, from: "/autoreset" });
+    expect((await tertulia("explain", "--source", source)).out).toMatch(/reset +\/autoreset +idle: ends after 2 h/);
+    await stop();
+    expect(await json("explain", "--source", source)).toEqual(up);
+  });
+
   test("K18 H4 the configured session is the lowest layer", async () => {
     file("config.yaml", "agents: { main: { runtime: { kind: demo }, default_session: s-1 } }\n");
     const explained = await json("explain", "--source", file("source.json", GROUP));
@@ -451,7 +463,7 @@ describe("doctor", () => {
         .every((line) => line.startsWith("ok ")),
     ).toBe(true);
     expect(out).toMatch(/lock +free: no gateway runs/);
-    expect(out).toMatch(/schema +version 1/);
+    expect(out).toMatch(/schema +version 2/);
     expect(out).toMatch(/content +SQLite finds no damage/);
   });
 

@@ -77,7 +77,10 @@ export class Story {
   private constructor(options: StoryOptions) {
     this.#options = options;
     const people = { owner: { name: "Alice" }, bob: { name: "Bob" } };
-    writeFileSync(join(this.#folder.path, "config.yaml"), JSON.stringify({ people, ...options.config }));
+    writeFileSync(
+      join(this.#folder.path, "config.yaml"),
+      JSON.stringify({ people, welcome: false, ...options.config }),
+    );
     this.config = loadConfig({ flags: { home: this.#folder.path }, env: {} });
   }
 

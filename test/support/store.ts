@@ -22,6 +22,7 @@ export const RULES: AdmitRules = {
   maxWaitingTurns: 20,
   maxMessagesPerTurn: 200,
   reset: DEFAULT_RESET_POLICY,
+  jobHoldMs: 24 * 3_600_000,
 };
 
 export function ownDoor(platform: Platform, person: string, name: string): { source: Source; target: Target } {

@@ -236,7 +236,8 @@ export class Transcript {
       return messageId === null ? [] : this.#said(messageId, isHere ? this.#options.elsewhere : platform, author, text);
     if (turnId !== null && this.#shownTurns.has(turnId)) return [];
     if (turnId !== null && this.#turns.has(turnId)) {
-      const state = mark === null ? "answered" : mark === "failed" ? "failed" : "interrupted";
+      const isWhole = mark === null || mark === "undone";
+      const state = isWhole ? "answered" : mark === "failed" ? "failed" : "interrupted";
       return this.#end(turnId, [], { text, state, reason: mark, silent: false });
     }
     if (turnId !== null) this.#shownTurns.add(turnId);

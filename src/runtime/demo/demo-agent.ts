@@ -52,6 +52,8 @@ export interface DemoSelf {
 export interface DemoStage {
   say(text: string): Promise<void>;
   tool(title: string, state: "pending" | "running" | "done"): Promise<void>;
+  /** Something goes on in the background, or has ended. */
+  job(id: string, title: string, state: "open" | "closed"): Promise<void>;
   /** The id of the option chosen, or null. */
   ask(title: string, options: readonly PermissionOption[]): Promise<string | null>;
   /** The one side effect there is; returns how often it has happened. */
@@ -103,6 +105,7 @@ const WORDS: ReadonlyMap<string, (order: Order) => Promise<DemoEnding>> = new Ma
   ["stubborn", ({ stage }) => stage.deafen()],
   ["ask", ask],
   ["tool", useTool],
+  ["job", job],
 ]);
 
 async function answer(stage: DemoStage, text: string): Promise<DemoEnding> {
@@ -150,6 +153,14 @@ async function useTool({ stage }: Order): Promise<DemoEnding> {
   const times = stage.work();
   await stage.tool(title, "done");
   return answer(stage, `I counted one up: ${times}`);
+}
+
+/** `job NAME` opens one, `job NAME done` closes it. */
+async function job({ argument, stage }: Order): Promise<DemoEnding> {
+  const [name = "job", word] = argument.split(/\s+/);
+  const state = word === "done" ? "closed" : "open";
+  await stage.job(name, name, state);
+  return answer(stage, `The background job ${name} is ${state}.`);
 }
 
 async function mention(stage: DemoStage, look: "more" | "last"): Promise<void> {

@@ -223,6 +223,12 @@ class DemoRun implements DemoStage {
     if (this.#isOver) return never();
   }
 
+  async job(id: string, title: string, state: "open" | "closed"): Promise<void> {
+    if (this.#isOver) return never();
+    await this.#options.onEvent({ type: "job", id, title, state });
+    if (this.#isOver) return never();
+  }
+
   async ask(...[title, options]: Parameters<DemoStage["ask"]>): Promise<string | null> {
     if (this.#isOver) return never();
     const answered = Promise.withResolvers<string | null>();

@@ -2,6 +2,7 @@ import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
 import { parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
+import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import { isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
@@ -18,6 +19,7 @@ import type {
   CommandEvent,
   ConversationRef,
   InboundEvent,
+  JobEvent,
   Landed,
   MessageEvent,
   RefusedEvent,
@@ -27,6 +29,7 @@ import type {
   TurnSignal,
 } from "../store.ts";
 import type { Database } from "./database.ts";
+import { lifeCommand } from "./life.ts";
 import { type ConversationRecord, type TurnRecord, turnOf } from "./rows.ts";
 import {
   type Admit,
@@ -75,6 +78,8 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
     batch,
     notices: [],
     ended: [],
+    rewound: [],
+    putOff: [],
     settled: [],
     wake: new Set(),
     nextId: () => (ids++ === 0 ? event.freshId : `${event.freshId}-${ids - 1}`),
@@ -89,6 +94,8 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
         return admitSend(context, event);
       case "bind":
         return admitBind(context, event);
+      case "job":
+        return admitJob(context, event);
     }
   } catch (problem) {
     if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
@@ -130,6 +137,7 @@ function refuse(
 function isStranger(event: InboundEvent): boolean {
   if (event.kind === "refused") return false;
   const speaker = "speaker" in event ? event.speaker : event.by;
+  if (speaker === null) return false;
   return speaker.person === undefined || speaker.person.role === "guest";
 }
 
@@ -358,6 +366,8 @@ function landed(context: Context, conversation: ConversationRecord, messageId: n
     key: conversation.key,
     notices: context.notices,
     ended: context.ended,
+    rewound: context.rewound,
+    putOff: context.putOff,
     settled: context.settled,
     wake: [...context.wake],
   };
@@ -401,7 +411,7 @@ type TurnLanding =
 function land(
   context: Context,
   conversation: ConversationRecord,
-  event: { rules: AdmitRules; target: Target; source: Source; speaker: Speaker },
+  event: { rules: AdmitRules; target: Target; source: Source; speaker: Speaker; text: string },
   messageId: number,
   who: Authority,
 ): TurnLanding {
@@ -427,8 +437,14 @@ function land(
     waiting: waiting.length,
   });
   const landing = landingOf(traffic, rules);
-  if (event.speaker.author.kind === "person")
-    db.run("UPDATE session SET last_human_at = ? WHERE id = ?", now, place.sessionId);
+  if (event.speaker.author.kind === "person") {
+    db.run(
+      "UPDATE session SET last_human_at = ?, title = coalesce(title, ?) WHERE id = ?",
+      now,
+      titleOf(event.text) || null,
+      place.sessionId,
+    );
+  }
   if (landing.kind === "refuse") return refuseBusy(context, conversation, landing.code, { rules, target, messageId });
   if (landing.kind === "join") {
     const authority = leastAuthority(JSON.parse(joinable!.authority) as Authority, who);
@@ -587,7 +603,8 @@ function command(
         saidAt: event.saidAt,
         source: JSON.stringify(event.source),
       });
-      turn = land(context, conversationRecord(db, conversation.id), event, first, who);
+      const words = { ...event, text: effect.firstMessage };
+      turn = land(context, conversationRecord(db, conversation.id), words, first, who);
     }
   }
   if (effect.kind === "stop") {
@@ -601,6 +618,7 @@ function command(
     }
     args = { ...args, found: running !== undefined };
   }
+  const life = lifeCommand(context, conversation, event, who);
   const reply = addDelivery(
     db,
     {
@@ -608,7 +626,7 @@ function command(
       target: event.target,
       messageId,
       part: 0,
-      body: { code: event.reply.code, args },
+      body: life?.reply ?? { code: event.reply.code, args },
       now: context.now,
     },
     context.claim,
@@ -617,7 +635,7 @@ function command(
   return {
     ...landed(context, conversation, messageId),
     kind: "commanded",
-    sessionId,
+    sessionId: life?.sessionId ?? sessionId,
     reply,
     turnId: first?.turnId ?? null,
     begun: first?.begun ?? null,
@@ -719,4 +737,43 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
     by: event.by.person!.id,
   });
   return { ...base, kind: "bound", binding };
+}
+
+// ---- background jobs
+
+/** R2: opened and closed by the session's runtime, or by its owner. A late report on a session that has ended opens nothing. */
+function admitJob(context: Context, event: JobEvent): AdmitOutcome {
+  const { db, batch, now } = context;
+  if (seen(db, batch.account, event.eventId) !== undefined) return duplicate(db, null, null);
+  const session = sessionRecord(db, event.sessionId);
+  if (session === undefined) throw new Rejection("session_unknown", `There is no session ${event.sessionId}.`);
+  const person = event.by?.person;
+  if (event.by !== null && person?.role !== "owner" && (person === undefined || session.owner_person !== person.id))
+    throw new Rejection("forbidden", "Only the owner of a session speaks of its jobs.");
+  const isOpening = event.change.state === "open";
+  if (isOpening && session.ended_at !== null)
+    throw new Rejection("session_ended", `Session ${event.sessionId} has ended.`);
+  remember(db, batch, event.eventId, null);
+  const had =
+    db.get("SELECT 1 FROM job WHERE session_id = ? AND id = ? AND closed_at IS NULL", session.id, event.id) !==
+    undefined;
+  if (event.change.state === "open") {
+    db.run(
+      `INSERT INTO job(session_id, id, title, opened_at) VALUES(?, ?, ?, ?) ON CONFLICT(session_id, id) DO UPDATE SET
+       title = excluded.title, closed_at = NULL, opened_at = CASE WHEN closed_at IS NULL THEN opened_at ELSE excluded.opened_at END`,
+      session.id,
+      event.id,
+      event.change.title,
+      now,
+    );
+  } else {
+    db.run(
+      "UPDATE job SET closed_at = ? WHERE session_id = ? AND id = ? AND closed_at IS NULL",
+      now,
+      session.id,
+      event.id,
+    );
+  }
+  const { messageId: _, ...base } = landed(context, conversationRecord(db, session.home), 0);
+  return { ...base, kind: "job", had };
 }

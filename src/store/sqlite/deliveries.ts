@@ -102,14 +102,14 @@ function prune(db: Database, now: number): number {
 function forgetConversation(db: Database, id: number, placeId: number): number {
   const sessions = "(SELECT id FROM session WHERE home = ?)";
   db.run("UPDATE conversation SET current_session = NULL WHERE id = ?", id);
-  for (const table of ["entry", "note", "span", "seen", "runtime_state"])
+  for (const table of ["entry", "note", "span", "seen", "runtime_state", "job"])
     db.run(`DELETE FROM ${table} WHERE session_id IN${sessions}`, id);
   db.run(
     "DELETE FROM delivery WHERE turn_id IN(SELECT id FROM turn WHERE conversation_id = ?) OR message_id IN(SELECT id FROM message WHERE place_id = ?)",
     id,
     placeId,
   );
-  for (const table of ["intake", "turn", "idempotency", "binding"])
+  for (const table of ["intake", "turn", "idempotency", "binding", "home"])
     db.run(`DELETE FROM ${table} WHERE conversation_id = ?`, id);
   db.run("DELETE FROM session WHERE home = ?", id);
   db.run("DELETE FROM conversation WHERE id = ?", id);

@@ -1,6 +1,8 @@
 import type { Role } from "../../conversation/person.ts";
 import type { Author, AuthorKind, Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
+import type { Platform } from "../../message/source.ts";
+import type { Target } from "../../message/target.ts";
 import type {
   AdmitRules,
   Audience,
@@ -9,6 +11,8 @@ import type {
   DeliveryRow,
   EntryRow,
   ExchangeRow,
+  HomeRow,
+  JobRow,
   MessageFate,
   Note,
   RefusedRow,
@@ -41,11 +45,13 @@ import {
   type TurnRecord,
   turnOf,
 } from "./rows.ts";
-import { boundLanding, conversationRecord, ownResetReason, sessionRecord } from "./sessions.ts";
+import { boundLanding, conversationRecord, ownDue, sessionRecord } from "./sessions.ts";
 
 const ROOM_LINES = 20;
 const MISSED_ENTRIES = 40;
 const SPEAKING_MESSAGES = 500;
+/** What was undone stays in its place and is in no prompt any more. */
+const STANDING = "coalesce(e.mark, '') <> 'undone'";
 
 interface FateRecord {
   message_id: number;
@@ -98,7 +104,7 @@ export class SqliteReader implements StoreReader {
   async nextTurnMaterial(query: {
     conversationId: number;
     now: number;
-    rules: Pick<AdmitRules, "reset" | "defaultSession">;
+    rules: Pick<AdmitRules, "reset" | "defaultSession" | "jobHoldMs">;
   }): Promise<TurnMaterial | null> {
     const conversation = this.#conversation("id = ?", query.conversationId);
     if (conversation === undefined) return null;
@@ -112,13 +118,14 @@ export class SqliteReader implements StoreReader {
   /** Of a turn that nobody has asked for yet: where `admit` would let it land, with an empty message of who spoke last. */
   #materialToCome(
     conversation: ConversationRow,
-    { now, rules }: { now: number; rules: Pick<AdmitRules, "reset" | "defaultSession"> },
+    { now, rules }: { now: number; rules: Pick<AdmitRules, "reset" | "defaultSession" | "jobHoldMs"> },
   ): TurnMaterial {
     const moment = { db: this.db, now };
-    const { landing, dropped } = boundLanding(moment, conversationRecord(this.db, conversation.id), rules);
+    const record = conversationRecord(this.db, conversation.id);
+    const { landing, dropped } = boundLanding(moment, record, rules);
     const current =
       conversation.currentSession === null ? undefined : sessionRecord(this.db, conversation.currentSession);
-    const reason = landing !== null || current === undefined ? null : ownResetReason(moment, current, rules.reset);
+    const reason = landing !== null || current === undefined ? null : ownDue(moment, record, current, rules).reason;
     const isNew = landing === null && (current === undefined || reason !== null);
     const session = isNew
       ? sessionToCome(conversation, { now, openedBy: reason ?? "message" })
@@ -197,10 +204,19 @@ export class SqliteReader implements StoreReader {
       guests: this.#bindings({ sessionId: session.id }),
       speakers: isPrivate ? [] : this.#speakers(placeId),
       runtimeState: state ?? null,
-      earlier: throughEntry,
+      earlier: throughEntry - this.#undone(session.id, throughEntry),
+      homes: this.#homes(session.agent),
       roomLines,
       missed: this.#missed(turn.sessionId, state, throughEntry),
     };
+  }
+
+  #undone(sessionId: string, throughEntry: number): number {
+    return this.db.get<{ n: number }>(
+      "SELECT count(*) AS n FROM entry WHERE session_id = ? AND mark = 'undone' AND seq <= ?",
+      sessionId,
+      throughEntry,
+    )!.n;
   }
 
   #notes(sessionId: string): Note[] {
@@ -264,7 +280,7 @@ export class SqliteReader implements StoreReader {
     if (seenThrough >= throughEntry) return [];
     return this.db
       .all<EntryRecord>(
-        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND NOT EXISTS(
+        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND ${STANDING} AND NOT EXISTS(
            SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
          ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
         sessionId,
@@ -279,7 +295,7 @@ export class SqliteReader implements StoreReader {
   /** Whether the turn that spoke last in the session was cancelled before anything could have happened. */
   #isAfterCancel(sessionId: string, throughEntry: number): boolean {
     const before = this.db.get<{ state: string; effects: string }>(
-      `SELECT t.state, t.effects FROM entry e JOIN turn t ON t.id = e.turn_id WHERE e.session_id = ? AND e.seq <= ?
+      `SELECT t.state, t.effects FROM entry e JOIN turn t ON t.id = e.turn_id WHERE e.session_id = ? AND e.seq <= ? AND ${STANDING}
        ORDER BY e.seq DESC LIMIT 1`,
       sessionId,
       throughEntry,
@@ -398,17 +414,40 @@ export class SqliteReader implements StoreReader {
   async sessions(query: {
     conversationId?: number;
     personId?: string;
+    agent?: string;
     limit?: number;
   }): Promise<readonly SessionRow[]> {
     return this.db
       .all<SessionJoined>(
-        `${SESSION_QUERY} WHERE c.kind = 'kept' AND (?1 IS NULL OR s.home = ?1) AND (?2 IS NULL OR s.owner_person = ?2)
-         ORDER BY coalesce(s.last_human_at, p.opened_at) DESC, s.id DESC LIMIT ?3`,
+        `${SESSION_QUERY} WHERE c.kind = 'kept' AND (?1 IS NULL OR s.home = ?1) AND (?2 IS NULL OR s.owner_person = ?2) AND (?3 IS NULL OR s.agent = ?3)
+         ORDER BY coalesce(s.last_human_at, p.opened_at) DESC, s.id DESC LIMIT ?4`,
         query.conversationId ?? null,
         query.personId ?? null,
+        query.agent ?? null,
         query.limit ?? 100,
       )
       .map(sessionOf);
+  }
+
+  async jobs(sessionId: string): Promise<readonly JobRow[]> {
+    return this.db.all<{ id: string; title: string; openedAt: number }>(
+      "SELECT id, title, opened_at AS openedAt FROM job WHERE session_id = ? AND closed_at IS NULL ORDER BY opened_at, id",
+      sessionId,
+    );
+  }
+
+  async homes(agent: string): Promise<readonly HomeRow[]> {
+    return this.#homes(agent);
+  }
+
+  #homes(agent: string): HomeRow[] {
+    return this.db
+      .all<{ platform: Platform; key: string; target: string; name: string | null; at: number }>(
+        `SELECT h.platform, c.key, c.target, p.name, h.at FROM home h JOIN conversation c ON c.id = h.conversation_id
+         JOIN place p ON p.id = c.place_id WHERE h.agent = ? ORDER BY h.platform`,
+        agent,
+      )
+      .map(({ key, target, ...row }) => ({ ...row, conversationKey: key, target: JSON.parse(target) as Target }));
   }
 
   async exchanges({
@@ -420,7 +459,7 @@ export class SqliteReader implements StoreReader {
   }): Promise<readonly ExchangeRow[]> {
     const rows = this.db.all<TurnRecord & { mark: string | null; reply: string | null }>(
       `SELECT t.*, r.mark, CASE WHEN r.role = 'assistant' THEN coalesce(m.body, r.body) END AS reply
-       FROM (SELECT turn_id, min(seq) AS first FROM entry WHERE session_id = ?1 AND seq < ?2 AND turn_id IS NOT NULL GROUP BY turn_id) f
+       FROM (SELECT turn_id, min(seq) AS first FROM entry WHERE session_id = ?1 AND seq < ?2 AND turn_id IS NOT NULL AND coalesce(mark, '') <> 'undone' GROUP BY turn_id) f
        JOIN turn t ON t.id = f.turn_id AND t.prompted = 1 AND t.state <> 'running'
        LEFT JOIN entry r ON r.session_id = t.session_id AND r.seq = t.reply_entry LEFT JOIN message m ON m.id = r.message_id
        ORDER BY f.first`,
@@ -448,12 +487,14 @@ export class SqliteReader implements StoreReader {
     sessionId: string;
     after?: number;
     before?: number;
+    only?: "standing";
     limit: number;
   }): Promise<readonly EntryRow[]> {
+    const which = query.only === "standing" ? ` AND ${STANDING}` : "";
     if (query.after !== undefined) {
       return this.db
         .all<EntryRecord>(
-          `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? ORDER BY e.seq LIMIT ?`,
+          `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ?${which} ORDER BY e.seq LIMIT ?`,
           query.sessionId,
           query.after,
           query.limit,
@@ -462,7 +503,7 @@ export class SqliteReader implements StoreReader {
     }
     return this.db
       .all<EntryRecord>(
-        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq < ? ORDER BY e.seq DESC LIMIT ?`,
+        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq < ?${which} ORDER BY e.seq DESC LIMIT ?`,
         query.sessionId,
         query.before ?? Number.MAX_SAFE_INTEGER,
         query.limit,

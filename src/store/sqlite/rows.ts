@@ -1,4 +1,5 @@
 import type { Authority } from "../../conversation/person.ts";
+import type { ResetPolicy } from "../../conversation/reset-policy.ts";
 import type { Author, AuthorKind, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Platform, Source } from "../../message/source.ts";
@@ -109,7 +110,9 @@ export interface ConversationRecord {
   kind: "kept" | "once";
   current_session: string | null;
   target: string;
+  /** In force when it was last looked at. */
   reset_policy: string | null;
+  reset_override: string | null;
   at: number;
 }
 
@@ -125,6 +128,7 @@ export function conversationOf(row: ConversationRecord & { open_turns: number })
     kind: row.kind,
     currentSession: row.current_session,
     target: JSON.parse(row.target) as Target,
+    resetOverride: row.reset_override === null ? null : (JSON.parse(row.reset_override) as ResetPolicy),
     at: row.at,
     openTurns: row.open_turns,
   };

@@ -1,8 +1,9 @@
+import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import { bindingFault, bindingState } from "../../conversation/binding.ts";
 import { type ResetPolicy, resetReasonOf } from "../../conversation/reset-policy.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Target } from "../../message/target.ts";
-import type { AdmitRules, BindingRow, BoundBy, Claim, DeliveryRow, EndedSession, Settled } from "../store.ts";
+import type { AdmitRules, BindingRow, BoundBy, Claim, DeliveryRow, EndedSession, PutOff, Settled } from "../store.ts";
 import type { Database } from "./database.ts";
 import {
   type BindingRecord,
@@ -25,6 +26,8 @@ export interface Admit {
   nextId(): string;
   readonly notices: DeliveryRow[];
   readonly ended: EndedSession[];
+  readonly rewound: string[];
+  readonly putOff: PutOff[];
   readonly settled: Settled[];
   readonly wake: Set<string>;
 }
@@ -47,7 +50,7 @@ export function sessionRecord(db: Database, id: string): SessionRecord | undefin
   return db.get<SessionRecord>("SELECT * FROM session WHERE id = ?", id);
 }
 
-function bindingsOf(db: Database, conversationId: number): BindingRecord[] {
+export function bindingsOf(db: Database, conversationId: number): BindingRecord[] {
   return db.all<BindingRecord>(
     "SELECT b.*, c.key FROM binding b JOIN conversation c ON c.id = b.conversation_id WHERE b.conversation_id = ? ORDER BY b.kind",
     conversationId,
@@ -56,8 +59,13 @@ function bindingsOf(db: Database, conversationId: number): BindingRecord[] {
 
 /** H2–H4, H10: live, else pinned, else the configured one, else the conversation's own, which may have to be reset first. */
 export function resolveSession(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): Landing {
-  const { landing, dropped } = boundLanding(admit, conversation, rules);
+  const { landing, dropped, abandoned, putOff } = boundLanding(admit, conversation, rules);
   for (const one of dropped) endBinding(admit, conversation, one);
+  for (const { session, reason } of abandoned) {
+    closeSession(admit, session, reason);
+    releaseGuests(admit, session.id, reason);
+  }
+  admit.putOff.push(...putOff);
   return landing ?? { sessionId: ownSession(admit, conversation, rules), bound: null };
 }
 
@@ -71,35 +79,52 @@ export interface DroppedBinding {
   readonly isFault: boolean;
 }
 
-/** The session of another home that a conversation speaks in, if any, and the bindings found void on the way. Reads only. */
-export function boundLanding(
-  moment: Moment,
-  conversation: ConversationRecord,
-  rules: Pick<AdmitRules, "defaultSession">,
-): { readonly landing: Landing | null; readonly dropped: readonly DroppedBinding[] } {
-  const dropped: DroppedBinding[] = [];
-  for (const binding of bindingsOf(moment.db, conversation.id)) {
-    const found = usability(moment, conversation, binding);
-    if (found === "usable") return { landing: { sessionId: binding.session_id, bound: binding.kind }, dropped };
-    if (found !== "due") dropped.push({ binding, ...found });
-  }
-  if (rules.defaultSession !== undefined) {
-    const session = sessionRecord(moment.db, rules.defaultSession);
-    const usable =
-      session !== undefined &&
-      session.ended_at === null &&
-      session.agent === conversation.agent &&
-      session.home !== conversation.id;
-    if (usable && !isDue(moment, session)) return { landing: { sessionId: session.id, bound: "default" }, dropped };
-  }
-  return { landing: null, dropped };
+export interface BoundLanding {
+  readonly landing: Landing | null;
+  readonly dropped: readonly DroppedBinding[];
+  /** Sessions that are due and current nowhere: no door would reset them. */
+  readonly abandoned: readonly { readonly session: SessionRecord; readonly reason: string }[];
+  readonly putOff: readonly PutOff[];
 }
 
-function usability(
+type LandingRules = Pick<AdmitRules, "defaultSession" | "jobHoldMs">;
+
+/** The session of another home that a conversation speaks in, if any, and what was found on the way. Reads only. */
+export function boundLanding(moment: Moment, conversation: ConversationRecord, rules: LandingRules): BoundLanding {
+  const dropped: DroppedBinding[] = [];
+  const abandoned: { session: SessionRecord; reason: string }[] = [];
+  const putOff: PutOff[] = [];
+  const isDue = (session: SessionRecord): boolean => {
+    const due = homeDue(moment, session, rules);
+    if (due.putOff !== null) putOff.push(due.putOff);
+    const isCurrent = conversationRecord(moment.db, session.home).current_session === session.id;
+    // Its own door will reset it with its next message; until then this one falls back (H9).
+    if (due.reason !== null && !isCurrent) abandoned.push({ session, reason: due.reason });
+    return due.reason !== null;
+  };
+  for (const binding of bindingsOf(moment.db, conversation.id)) {
+    const fault = faultOf(moment, conversation, binding);
+    if (fault !== null) dropped.push({ binding, ...fault });
+    else if (!isDue(sessionRecord(moment.db, binding.session_id)!)) {
+      return { landing: { sessionId: binding.session_id, bound: binding.kind }, dropped, abandoned, putOff };
+    }
+  }
+  const fallback = rules.defaultSession === undefined ? undefined : sessionRecord(moment.db, rules.defaultSession);
+  const isUsable =
+    fallback !== undefined &&
+    fallback.ended_at === null &&
+    fallback.agent === conversation.agent &&
+    fallback.home !== conversation.id;
+  const landing: Landing | null = isUsable && !isDue(fallback) ? { sessionId: fallback.id, bound: "default" } : null;
+  return { landing, dropped, abandoned, putOff };
+}
+
+/** Why a binding does not hold any more, or null. */
+function faultOf(
   moment: Moment,
   conversation: ConversationRecord,
   binding: BindingRecord,
-): "usable" | "due" | { why: string; isFault: boolean } {
+): { why: string; isFault: boolean } | null {
   const state = bindingState(bindingOf(binding), moment.now);
   if (state !== "valid") return { why: state === "expired" ? "expired" : "clock", isFault: false };
   const session = sessionRecord(moment.db, binding.session_id);
@@ -115,9 +140,7 @@ function usability(
           suspended: session.suspended,
         },
   );
-  if (fault !== null) return { why: fault, isFault: true };
-  // Its own door will reset it with its next message; until then this one falls back (H9).
-  return isDue(moment, session!) ? "due" : "usable";
+  return fault === null ? null : { why: fault, isFault: true };
 }
 
 /** Removes a binding that does not hold; who must know is told. */
@@ -135,27 +158,51 @@ function endBinding(admit: Admit, conversation: ConversationRecord, { binding, w
     tell(admit, JSON.parse(conversationRecord(admit.db, session.home).target) as Target, notice);
 }
 
-/** Whether a session's own policy, as its home last had it, asks for a reset (R2). */
-function isDue(moment: Moment, session: SessionRecord): boolean {
+/** Whether the clock ends a session now (R2): the reason, or null to keep; a reset that is put off says by what. */
+export interface Due {
+  readonly reason: string | null;
+  readonly putOff: PutOff | null;
+}
+
+const NOT_DUE: Due = { reason: null, putOff: null };
+
+/** By the policy of its home, as that last had it. */
+function homeDue(moment: Moment, session: SessionRecord, { jobHoldMs }: LandingRules): Due {
   const home = conversationRecord(moment.db, session.home);
-  const policy = home.reset_policy === null ? null : (JSON.parse(home.reset_policy) as ResetPolicy);
-  return policy !== null && !hasOpenTurn(moment.db, session.id) && resetReason(moment, session, policy) !== null;
+  if (home.reset_policy === null) return NOT_DUE;
+  return clockDue(moment, session, JSON.parse(home.reset_policy) as ResetPolicy, jobHoldMs);
 }
 
-function resetReason(moment: Moment, session: SessionRecord, policy: ResetPolicy): string | null {
-  if (policy.mode === "none") return null;
-  return resetReasonOf({
-    policy,
-    lastHumanAt: session.last_human_at ?? openedAt(moment.db, session.id),
-    now: moment.now,
-  });
+/** Why a conversation's own session has to be followed by a new one before the next message. */
+export function ownDue(
+  moment: Moment,
+  conversation: ConversationRecord,
+  current: SessionRecord,
+  rules: Pick<AdmitRules, "reset" | "jobHoldMs">,
+): Due {
+  if (current.suspended !== null) return { reason: "suspended", putOff: null };
+  return clockDue(moment, current, policyOf(conversation, rules), rules.jobHoldMs);
 }
 
-/** Why a conversation's own session has to be followed by a new one before the next message, or null (R2). */
-export function ownResetReason(moment: Moment, current: SessionRecord, policy: ResetPolicy): string | null {
-  if (current.suspended !== null) return "suspended";
-  const reason = resetReason(moment, current, policy);
-  return reason === null || hasOpenTurn(moment.db, current.id) ? null : reason;
+/** The clock's reason, unless a turn or a young job holds the session. */
+function clockDue(moment: Moment, session: SessionRecord, policy: ResetPolicy, jobHoldMs: number): Due {
+  if (policy.mode === "none") return NOT_DUE;
+  const lastHumanAt = session.last_human_at ?? openedAt(moment.db, session.id);
+  const reason = resetReasonOf({ policy, lastHumanAt, now: moment.now });
+  if (reason === null) return NOT_DUE;
+  const heldBy = holderOf(moment, session.id, jobHoldMs);
+  if (heldBy === null) return { reason, putOff: null };
+  return { reason: null, putOff: { sessionId: session.id, reason, heldBy } };
+}
+
+function holderOf({ db, now }: Moment, sessionId: string, jobHoldMs: number): PutOff["heldBy"] | null {
+  if (hasOpenTurn(db, sessionId)) return "turn";
+  const job = db.get(
+    "SELECT 1 FROM job WHERE session_id = ? AND closed_at IS NULL AND opened_at > ? LIMIT 1",
+    sessionId,
+    now - jobHoldMs,
+  );
+  return job === undefined ? null : "job";
 }
 
 function openedAt(db: Database, sessionId: string): number {
@@ -165,7 +212,7 @@ function openedAt(db: Database, sessionId: string): number {
   )!.opened_at;
 }
 
-function hasOpenTurn(db: Database, sessionId: string): boolean {
+export function hasOpenTurn(db: Database, sessionId: string): boolean {
   return (
     db.get("SELECT 1 FROM turn WHERE session_id = ? AND state IN('queued','running') LIMIT 1", sessionId) !== undefined
   );
@@ -173,6 +220,17 @@ function hasOpenTurn(db: Database, sessionId: string): boolean {
 
 function dropBinding(admit: Admit, binding: BindingRecord): void {
   admit.db.run("DELETE FROM binding WHERE conversation_id = ? AND kind = ?", binding.conversation_id, binding.kind);
+  endIfLeft(admit, binding.session_id);
+}
+
+/** A session that was re-opened for another door (R6) ends when no door speaks in it any more. */
+function endIfLeft(admit: Admit, sessionId: string): void {
+  const { db } = admit;
+  const session = sessionRecord(db, sessionId);
+  if (session === undefined || session.ended_at !== null) return;
+  if (conversationRecord(db, session.home).current_session === sessionId || hasOpenTurn(db, sessionId)) return;
+  if (db.get("SELECT 1 FROM binding WHERE session_id = ? LIMIT 1", sessionId) !== undefined) return;
+  closeSession(admit, session, "left");
 }
 
 /** The room falls back by itself, and its own session is told in its next turn (H3). */
@@ -198,23 +256,55 @@ export function addNote(
 
 /** The conversation's own session: opened at the first message, reset where its policy asks for it (R2). */
 export function ownSession(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): string {
-  const policy = JSON.stringify(rules.reset);
-  if (conversation.reset_policy !== policy) {
-    admit.db.run("UPDATE conversation SET reset_policy = ? WHERE id = ?", policy, conversation.id);
+  const policy = policyOf(conversation, rules);
+  const written = JSON.stringify(policy);
+  if (conversation.reset_policy !== written) {
+    admit.db.run("UPDATE conversation SET reset_policy = ? WHERE id = ?", written, conversation.id);
   }
   const current =
     conversation.current_session === null ? undefined : sessionRecord(admit.db, conversation.current_session);
-  if (current === undefined) return openSession(admit, conversation, { openedBy: "message", parent: null });
-  const reason = ownResetReason(admit, current, rules.reset);
+  if (current === undefined) {
+    welcome(admit, conversation, rules);
+    return openSession(admit, conversation, { openedBy: "message", parent: null });
+  }
+  const { reason, putOff } = ownDue(admit, conversation, current, rules);
+  if (putOff !== null) admit.putOff.push(putOff);
   if (reason === null) return current.id;
   const next = resetSession(admit, conversation, reason);
-  if (rules.reset.notify && current.seq > 0) {
+  if (policy.notify && current.seq > 0) {
+    const args = { reason, session: next, previous: current.id, jobs: openJobs(admit.db, current.id) };
     tell(admit, JSON.parse(conversation.target) as Target, {
       code: "session_reset",
-      args: { reason, session: next, previous: current.id },
+      args: { ...args, ...factsOf(rules.about) },
     });
   }
   return next;
+}
+
+/** R1: what was said in the chat goes before every configured layer. */
+export function policyOf(conversation: ConversationRecord, rules: Pick<AdmitRules, "reset">): ResetPolicy {
+  return conversation.reset_override === null ? rules.reset : (JSON.parse(conversation.reset_override) as ResetPolicy);
+}
+
+function factsOf(about: AgentFacts | undefined): Notice["args"] {
+  return about === undefined ? {} : { ...about };
+}
+
+/** The titles of what still runs in the background of a session, or null. */
+function openJobs(db: Database, sessionId: string): string | null {
+  const jobs = db.all<{ title: string }>(
+    "SELECT title FROM job WHERE session_id = ? AND closed_at IS NULL ORDER BY opened_at, id",
+    sessionId,
+  );
+  return jobs.length === 0 ? null : jobs.map(({ title }) => title).join(", ");
+}
+
+/** R8: somebody without any session yet, the one about to open not counted. */
+function welcome(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): void {
+  if (rules.welcome !== true || conversation.person_id === null || conversation.kind === "once") return;
+  const any = admit.db.get("SELECT 1 FROM session WHERE owner_person = ? LIMIT 1", conversation.person_id);
+  if (any !== undefined) return;
+  tell(admit, JSON.parse(conversation.target) as Target, { code: "welcome", args: factsOf(rules.about) });
 }
 
 function openSession(
@@ -258,30 +348,86 @@ export function firstSession(admit: Admit, conversation: ConversationRecord): st
  * conversation are withdrawn, those of conversations bound to it move to their own sessions; its bindings end (H9).
  */
 export function resetSession(admit: Admit, conversation: ConversationRecord, reason: string): string {
-  const { db, now } = admit;
+  const { db } = admit;
   const old = conversation.current_session === null ? undefined : sessionRecord(db, conversation.current_session);
   if (old === undefined) return openSession(admit, conversation, { openedBy: reason, parent: null });
-  db.run("UPDATE span SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL", now, reason, old.id);
-  db.run("UPDATE session SET ended_at = ? WHERE id = ?", now, old.id);
-  admit.ended.push({ sessionId: old.id, reason });
-  interruptRunning(admit, old.id, null);
-  withdrawQueued(admit, old.id, conversation.id);
+  closeSession(admit, old, reason);
   const next = openSession(admit, conversation, { openedBy: reason, parent: old });
   releaseGuests(admit, old.id, reason);
   return next;
 }
 
+/** The span ends once, with its reason; what runs is interrupted, what waits of its home is withdrawn. The guests are the caller's. */
+function closeSession(admit: Admit, session: SessionRecord, reason: string): void {
+  const { db, now } = admit;
+  db.run(
+    "UPDATE span SET ended_at = ?, end_reason = ? WHERE session_id = ? AND ended_at IS NULL",
+    now,
+    reason,
+    session.id,
+  );
+  db.run("UPDATE session SET ended_at = ? WHERE id = ?", now, session.id);
+  admit.ended.push({ sessionId: session.id, reason });
+  const why = reason === "resumed" ? "resumed" : "reset";
+  interruptRunning(admit, session.id, { why });
+  withdrawQueued(admit, session.id, { conversationId: session.home, why });
+}
+
+/** R6: an earlier session of the conversation goes on as the current one; the session left ends as at a reset. */
+export function goOnIn(
+  admit: Admit,
+  conversation: ConversationRecord,
+  session: SessionRecord,
+  reason: "resumed" | "undone",
+): void {
+  const old = conversation.current_session === null ? undefined : sessionRecord(admit.db, conversation.current_session);
+  const isLeft = old !== undefined && old.id !== session.id;
+  if (isLeft) closeSession(admit, old, reason);
+  reopenSession(admit, session);
+  admit.db.run("UPDATE conversation SET current_session = ? WHERE id = ?", session.id, conversation.id);
+  if (isLeft) releaseGuests(admit, old.id, reason);
+}
+
+/** A new span, where the last one has ended. What stood in the home's place meanwhile is no news to it (H11), and its clock begins anew. */
+export function reopenSession({ db, now }: Admit, session: SessionRecord): void {
+  db.run(
+    "UPDATE session SET ended_at = NULL, suspended = NULL, failures = 0, last_human_at = ? WHERE id = ?",
+    now,
+    session.id,
+  );
+  if (session.ended_at === null) return;
+  db.run(
+    "INSERT INTO span(session_id, n, opened_at, opened_by) SELECT ?1, max(n) + 1, ?2, 'resume' FROM span WHERE session_id = ?1",
+    session.id,
+    now,
+  );
+  db.run(
+    `INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, p.id, p.seq FROM place p JOIN conversation c ON c.place_id = p.id WHERE c.id = ?
+     ON CONFLICT(session_id, place_id) DO UPDATE SET through_seq = max(through_seq, excluded.through_seq)`,
+    session.id,
+    session.home,
+  );
+}
+
 /** Interrupts the running turn of a session; of one conversation only, where one is named. */
-export function interruptRunning(admit: Admit, sessionId: string, conversationId: number | null): void {
+function interruptRunning(
+  admit: Admit,
+  sessionId: string,
+  { conversationId = null, why }: { conversationId?: number | null; why: "reset" | "resumed" },
+): void {
   const turn = admit.db.get<TurnRecord>("SELECT * FROM turn WHERE session_id = ? AND state = 'running'", sessionId);
   if (turn === undefined || (conversationId !== null && turn.conversation_id !== conversationId)) return;
-  const settled = endTurn(admit.db, turn, interruption(turn, "reset"), admit.now, admit.claim);
+  const settled = endTurn(admit.db, turn, interruption(turn, why), admit.now, admit.claim);
   admit.settled.push(settled);
   for (const session of settled.wake) admit.wake.add(session);
 }
 
 /** Withdraws a conversation's waiting turns in a session, and tells their authors. */
-export function withdrawQueued(admit: Admit, sessionId: string, conversationId: number): void {
+function withdrawQueued(
+  admit: Admit,
+  sessionId: string,
+  { conversationId, why }: { conversationId: number; why: "reset" | "resumed" },
+): void {
   const { db, now } = admit;
   const turns = db.all<TurnRecord>(
     "SELECT * FROM turn WHERE session_id = ? AND conversation_id = ? AND state = 'queued' ORDER BY id",
@@ -289,13 +435,14 @@ export function withdrawQueued(admit: Admit, sessionId: string, conversationId: 
     conversationId,
   );
   for (const turn of turns) {
-    db.run("UPDATE turn SET state = 'withdrawn', reason = 'reset', settled_at = ? WHERE id = ?", now, turn.id);
+    db.run("UPDATE turn SET state = 'withdrawn', reason = ?, settled_at = ? WHERE id = ?", why, now, turn.id);
     const messages = db.all<{ message_id: number }>(
-      "UPDATE intake SET fate = 'withdrawn', reason = 'reset' WHERE turn_id = ? AND fate IS NULL RETURNING message_id",
+      "UPDATE intake SET fate = 'withdrawn', reason = ? WHERE turn_id = ? AND fate IS NULL RETURNING message_id",
+      why,
       turn.id,
     );
     const target = JSON.parse(turn.target) as Target;
-    const body: Notice = { code: "withdrawn", args: { messages: messages.length, reason: "reset" } };
+    const body: Notice = { code: "withdrawn", args: { messages: messages.length, reason: why } };
     // Told with the settled turn, and not once more among the event's own notices.
     const notice = addDelivery(db, { kind: "notice", target, turnId: turn.id, part: 0, body, now }, admit.claim);
     const withdrawn = db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", turn.id)!;
@@ -344,8 +491,13 @@ function releaseGuests(admit: Admit, sessionId: string, reason: string): void {
 }
 
 /** `/new` typed in a bound chat acts on that chat: its own turns in the foreign session end, and it is unbound (H9). */
-export function leaveForeignSessions(admit: Admit, conversation: ConversationRecord): void {
+export function leaveForeignSessions(
+  admit: Admit,
+  conversation: ConversationRecord,
+  why: "reset" | "resumed" = "reset",
+): void {
   const { db } = admit;
+  const bindings = bindingsOf(db, conversation.id);
   db.run("DELETE FROM binding WHERE conversation_id = ?", conversation.id);
   const foreign = db.all<{ session_id: string }>(
     "SELECT DISTINCT session_id FROM turn WHERE conversation_id = ? AND state IN('queued','running') AND session_id <> ?",
@@ -353,9 +505,10 @@ export function leaveForeignSessions(admit: Admit, conversation: ConversationRec
     conversation.current_session ?? "",
   );
   for (const { session_id } of foreign) {
-    interruptRunning(admit, session_id, conversation.id);
-    withdrawQueued(admit, session_id, conversation.id);
+    interruptRunning(admit, session_id, { conversationId: conversation.id, why });
+    withdrawQueued(admit, session_id, { conversationId: conversation.id, why });
   }
+  for (const { session_id } of bindings) endIfLeft(admit, session_id);
 }
 
 /** Sets a binding; only the session's owner may (H7), and the agent must be the same (H9). */
@@ -364,6 +517,7 @@ export function setBinding(
   conversation: ConversationRecord,
   binding: { kind: "live" | "pinned"; sessionId: string; ttlMs: number; by: string },
 ): BindingRow {
+  const replaced = bindingsOf(admit.db, conversation.id).find((row) => row.kind === binding.kind);
   admit.db.run(
     `INSERT INTO binding(conversation_id, kind, session_id, sent_at, ttl_ms, set_by) VALUES(?, ?, ?, ?, ?, ?)
      ON CONFLICT(conversation_id, kind) DO UPDATE SET session_id = excluded.session_id, sent_at = excluded.sent_at, ttl_ms = excluded.ttl_ms, set_by = excluded.set_by`,
@@ -374,6 +528,7 @@ export function setBinding(
     binding.kind === "pinned" ? null : binding.ttlMs,
     binding.by,
   );
+  if (replaced !== undefined) endIfLeft(admit, replaced.session_id);
   return bindingOf(bindingsOf(admit.db, conversation.id).find((row) => row.kind === binding.kind)!);
 }
 

@@ -1,6 +1,8 @@
 import type { Config } from "../../config.ts";
+import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
+import type { Source } from "../../message/source.ts";
 import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
 
 /** What a slash command may look at; what it changes is the effect it returns, carried out inside `admit`. */
@@ -8,6 +10,9 @@ export interface CommandContext {
   readonly config: Config;
   readonly reader: StoreReader;
   readonly agent: string;
+  /** What a person is told of it (R5). */
+  readonly about: AgentFacts;
+  readonly source: Source;
   /** Null before the first message of a conversation. */
   readonly conversation: ConversationRow | null;
   readonly key: string;

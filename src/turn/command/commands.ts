@@ -1,11 +1,27 @@
+import { autoreset } from "./autoreset.ts";
 import type { Command } from "./command.ts";
 import { help } from "./help.ts";
 import { newSession } from "./new.ts";
+import { resume } from "./resume.ts";
+import { sethome } from "./sethome.ts";
 import { status } from "./status.ts";
 import { stop } from "./stop.ts";
+import { title } from "./title.ts";
+import { undo } from "./undo.ts";
 import { whoami } from "./whoami.ts";
 
-const COMMANDS: readonly Command[] = [newSession, stop, status, whoami, help(() => COMMANDS)];
+const COMMANDS: readonly Command[] = [
+  newSession,
+  resume,
+  undo,
+  stop,
+  status,
+  title,
+  autoreset,
+  sethome,
+  whoami,
+  help(() => COMMANDS),
+];
 
 /** The command a text begins with; null for plain words. `/etc/hosts` is a path and not a command. */
 export function commandOf(text: string): { command: Command; args: string } | { unknown: string } | null {

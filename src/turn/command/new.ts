@@ -5,16 +5,10 @@ export const newSession: Command = {
   name: "new",
   aliases: ["reset"],
   summary: "/new [text]   end this session and begin a new one; the text is its first message",
-  async run({ args, agent, config }) {
+  async run({ args, about }) {
     return {
       effect: args === "" ? { kind: "reset" } : { kind: "reset", firstMessage: args },
-      reply: {
-        code: "session_new",
-        args: {
-          agent: config.agents[agent]?.displayName ?? agent,
-          runtime: config.agents[agent]?.runtime.kind ?? null,
-        },
-      },
+      reply: { code: "session_new", args: { ...about } },
     };
   },
 };

@@ -1,3 +1,4 @@
+import { describeAgentFacts } from "../../conversation/agent-facts.ts";
 import { bindingState } from "../../conversation/binding.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
@@ -11,11 +12,8 @@ export const status: Command = {
   name: "status",
   aliases: [],
   summary: "/status       session, runtime, what runs and what waits",
-  async run({ config, reader, agent, conversation, key, now, warmth }) {
-    const lines = [
-      `Agent: ${config.agents[agent]?.displayName ?? agent}, runtime ${config.agents[agent]?.runtime.kind ?? "none"}`,
-      `Conversation: ${key}`,
-    ];
+  async run({ config, reader, agent, about, conversation, key, now, warmth }) {
+    const lines = [describeAgentFacts(about), `Conversation: ${key}`];
     if (conversation === null)
       return { effect: { kind: "none" }, reply: textNotice([...lines, "Nothing was said here yet."].join("\n")) };
     const bindings = await reader.bindings({ conversationId: conversation.id });
@@ -26,6 +24,10 @@ export const status: Command = {
     if (session !== null) {
       lines.push(
         `Session: ${session.id}, ${session.entries} entries, opened ${new Date(session.openedAt).toISOString()} (${warmth(session.id)})`,
+        ...(session.title === null ? [] : [`Title: ${session.title}`]),
+        ...(await reader.jobs(session.id)).map(
+          ({ title, openedAt }) => `Background job: ${title}, for ${describeSpan(now - openedAt)}`,
+        ),
       );
     }
     if (session !== null && session.homeKey !== key) {

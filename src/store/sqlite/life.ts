@@ -1,0 +1,200 @@
+import { bindingState } from "../../conversation/binding.ts";
+import type { Authority } from "../../conversation/person.ts";
+import { titleOf } from "../../conversation/title.ts";
+import type { Notice } from "../../message/notice.ts";
+import type { CommandEvent } from "../store.ts";
+import { bindingOf, type ConversationRecord, type SessionRecord } from "./rows.ts";
+import {
+  type Admit,
+  addNote,
+  bindingsOf,
+  conversationRecord,
+  goOnIn,
+  hasOpenTurn,
+  leaveForeignSessions,
+  policyOf,
+  reopenSession,
+  sessionRecord,
+  setBinding,
+} from "./sessions.ts";
+
+/** What the commands of the life cycle do inside `admit`; each gives its own answer, or says why it did nothing. */
+
+export interface Commanded {
+  readonly reply: Notice;
+  /** Where the conversation speaks now, if that has changed. */
+  readonly sessionId?: string;
+}
+
+export function lifeCommand(
+  admit: Admit,
+  conversation: ConversationRecord,
+  event: CommandEvent,
+  who: Authority,
+): Commanded | null {
+  const { effect, reply } = event;
+  switch (effect.kind) {
+    case "resume":
+      return resume(admit, conversation, { sessionId: effect.sessionId, who });
+    case "undo":
+      return undo(admit, conversation);
+    case "title":
+      return entitle(admit, conversation, { event, title: effect.title, who });
+    case "policy": {
+      const isTheirs = conversation.person_id !== null && conversation.person_id === who.personId;
+      if (!isTheirs && who.role !== "owner") return notDone("policy_forbidden");
+      const override = effect.policy === null ? null : JSON.stringify(effect.policy);
+      const next = { ...conversation, reset_override: override };
+      admit.db.run(
+        "UPDATE conversation SET reset_override = ?, reset_policy = ? WHERE id = ?",
+        override,
+        JSON.stringify(policyOf(next, event.rules)),
+        conversation.id,
+      );
+      return { reply };
+    }
+    case "home": {
+      if (who.role !== "owner") return notDone("home_forbidden");
+      const { platform } = event.source;
+      admit.db.run(
+        `INSERT INTO home(agent, platform, conversation_id, set_by, at) VALUES(?, ?, ?, ?, ?)
+         ON CONFLICT(agent, platform) DO UPDATE SET conversation_id = excluded.conversation_id, set_by = excluded.set_by, at = excluded.at`,
+        conversation.agent,
+        platform,
+        conversation.id,
+        who.personId ?? "",
+        admit.now,
+      );
+      return { reply: { code: reply.code, args: { ...reply.args, platform } } };
+    }
+    default:
+      return null;
+  }
+}
+
+function notDone(reason: string): Commanded {
+  return { reply: { code: "not_done", args: { reason } } };
+}
+
+/** R6: one's own sessions only; what a room said is the room's, and what one person said never goes there. */
+function resume(
+  admit: Admit,
+  conversation: ConversationRecord,
+  { sessionId, who }: { sessionId: string; who: Authority },
+): Commanded {
+  const { db } = admit;
+  const session = sessionRecord(db, sessionId);
+  if (session === undefined) return notDone("resume_unknown");
+  const isOwn = session.owner_person !== null && session.owner_person === who.personId;
+  if (isOwn && conversation.person_id === null) return notDone("resume_in_room");
+  const isTheirs = isOwn
+    ? conversation.person_id === who.personId
+    : session.owner_person === null && session.home === conversation.id;
+  if (!isTheirs || session.agent !== conversation.agent || conversationRecord(db, session.home).kind !== "kept")
+    return notDone("resume_unknown");
+  const previous = conversation.current_session;
+  const isHome = session.home === conversation.id;
+  const isHere = isHome && previous === session.id;
+  if (isHere && session.suspended === null && bindingsOf(db, conversation.id).length === 0)
+    return notDone("resume_here");
+  leaveForeignSessions(admit, conversation, "resumed");
+  if (isHome) goOnIn(admit, conversation, session, "resumed");
+  else {
+    reopenSession(admit, sessionRecord(db, session.id)!);
+    setBinding(admit, conversation, {
+      kind: "pinned",
+      sessionId: session.id,
+      ttlMs: 0,
+      by: session.owner_person ?? "",
+    });
+  }
+  const args = { session: session.id, title: session.title, entries: session.seq, at: isHome ? "home" : "elsewhere" };
+  return {
+    reply: { code: "session_resumed", args: { ...args, previous: isHere ? null : previous } },
+    sessionId: session.id,
+  };
+}
+
+/** R6: the binding of a bound chat (H9), else the later of the last turn and the last reset. */
+function undo(admit: Admit, conversation: ConversationRecord): Commanded {
+  const { db, now } = admit;
+  const current = conversation.current_session === null ? undefined : sessionRecord(db, conversation.current_session);
+  const isBusy =
+    db.get("SELECT 1 FROM turn WHERE conversation_id = ? AND state IN('queued','running') LIMIT 1", conversation.id) !==
+      undefined ||
+    (current !== undefined && hasOpenTurn(db, current.id));
+  if (isBusy) return notDone("undo_busy");
+  const bound = bindingsOf(db, conversation.id).find((binding) => bindingState(bindingOf(binding), now) === "valid");
+  if (bound !== undefined) {
+    leaveForeignSessions(admit, conversation);
+    return undone({ what: "binding", session: bound.session_id });
+  }
+  if (current === undefined) return notDone("undo_nothing");
+  const last = lastStandingTurn(admit, current.id);
+  if (last !== null) {
+    takeBack(admit, current, last);
+    return undone({ what: "turn", text: wordsOf(admit, last), session: current.id });
+  }
+  const parent = current.parent_id === null ? undefined : sessionRecord(db, current.parent_id);
+  if (parent === undefined) return notDone("undo_nothing");
+  goOnIn(admit, conversation, parent, "undone");
+  return { ...undone({ what: "reset", session: parent.id }), sessionId: parent.id };
+}
+
+function undone(args: Notice["args"]): Commanded {
+  return { reply: { code: "undone", args } };
+}
+
+function lastStandingTurn({ db }: Admit, sessionId: string): number | null {
+  const row = db.get<{ turn_id: number }>(
+    "SELECT turn_id FROM entry WHERE session_id = ? AND turn_id IS NOT NULL AND coalesce(mark, '') <> 'undone' ORDER BY seq DESC LIMIT 1",
+    sessionId,
+  );
+  return row?.turn_id ?? null;
+}
+
+function wordsOf({ db }: Admit, turnId: number): string {
+  const first = db.get<{ body: string }>(
+    "SELECT m.body FROM intake i JOIN message m ON m.id = i.message_id WHERE i.turn_id = ? ORDER BY m.id LIMIT 1",
+    turnId,
+  );
+  return titleOf(first?.body ?? "");
+}
+
+/** The entries stay, marked; the agent is opened anew and is told only what stands. */
+function takeBack(admit: Admit, session: SessionRecord, turnId: number): void {
+  const { db } = admit;
+  db.run("UPDATE entry SET mark = 'undone' WHERE session_id = ? AND turn_id = ?", session.id, turnId);
+  db.run("UPDATE runtime_state SET ref = NULL WHERE session_id = ?", session.id);
+  admit.rewound.push(session.id);
+  if (session.parent_id === null || lastStandingTurn(admit, session.id) !== null) return;
+  // The turn that was told of the reset is gone: the next one is told again (R5).
+  if (db.get("SELECT 1 FROM note WHERE session_id = ? AND code = 'session_reset'", session.id) !== undefined) return;
+  const opened = db.get<{ opened_by: string; opened_at: number }>(
+    "SELECT opened_by, opened_at FROM span WHERE session_id = ? AND n = 1",
+    session.id,
+  )!;
+  addNote(db, session.id, "session_reset", {
+    reason: opened.opened_by,
+    previous: session.parent_id,
+    endedAt: opened.opened_at,
+  });
+}
+
+/** The session this conversation speaks in: its own, or one it is bound to whose owner asks. */
+function entitle(
+  { db, now }: Admit,
+  conversation: ConversationRecord,
+  { event, title, who }: { event: CommandEvent; title: string; who: Authority },
+): Commanded {
+  const bound = bindingsOf(db, conversation.id).find((binding) => bindingState(bindingOf(binding), now) === "valid");
+  const fallback = event.rules.defaultSession ?? conversation.current_session;
+  const id = bound?.session_id ?? fallback;
+  const session = id === null ? undefined : sessionRecord(db, id);
+  if (session === undefined) return notDone("title_nothing");
+  const isOwn = session.home === conversation.id;
+  if (!isOwn && (session.owner_person === null || session.owner_person !== who.personId))
+    return notDone("title_forbidden");
+  db.run("UPDATE session SET title = ? WHERE id = ?", title, session.id);
+  return { reply: { code: "titled", args: { session: session.id, title } } };
+}

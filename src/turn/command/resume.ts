@@ -1,0 +1,80 @@
+import { doorOf } from "../../conversation/door.ts";
+import type { Notice } from "../../message/notice.ts";
+import type { CommandEvent, SessionRow } from "../../store/store.ts";
+import { when } from "../../util/when.ts";
+import { type Command, type CommandContext, textNotice } from "./command.ts";
+
+const LISTED = 10;
+/** How many of the last sessions a title is looked for in. */
+const SEARCHED = 500;
+
+type Answer = { effect: CommandEvent["effect"]; reply: Notice };
+
+/** R6: lists the caller's own sessions of this agent, and goes back to one. Whether he may is decided in `admit`. */
+export const resume: Command = {
+  name: "resume",
+  aliases: [],
+  summary: "/resume [n|title]  your sessions with this agent; with a number or the beginning of a title, back to it",
+  async run(context) {
+    const sessions = await sessionsFor(context);
+    if (context.args === "") return nothing(listed(context, sessions.slice(0, LISTED)));
+    const found = chosen(sessions, context.args);
+    if (found.length === 1)
+      return {
+        effect: { kind: "resume", sessionId: found[0]!.id },
+        reply: { code: "session_resumed", args: {} },
+      };
+    const asked = JSON.stringify(context.args);
+    if (found.length === 0) return nothing(`No session of yours is number ${asked}, or begins so. /resume lists them.`);
+    return nothing(
+      `Several sessions begin with ${asked}:\n${lines(context, found.slice(0, LISTED))}\nSay more of the title, or the session's id.`,
+    );
+  },
+};
+
+function nothing(text: string): Answer {
+  return { effect: { kind: "none" }, reply: textNotice(text) };
+}
+
+/** In a room those of the room: what is one's own is not shown where others read along. */
+async function sessionsFor({ reader, agent, speaker, conversation }: CommandContext): Promise<readonly SessionRow[]> {
+  if (conversation !== null && conversation.personId === null) {
+    return reader.sessions({ conversationId: conversation.id, limit: SEARCHED });
+  }
+  if (speaker.person === undefined) return [];
+  return reader.sessions({ personId: speaker.person.id, agent, limit: SEARCHED });
+}
+
+/** By its id, its number in the list, or the beginning of its title; a whole title goes before a longer one. */
+function chosen(sessions: readonly SessionRow[], asked: string): readonly SessionRow[] {
+  const named = sessions.find((session) => session.id === asked);
+  if (named !== undefined) return [named];
+  if (/^\d{1,2}$/.test(asked)) {
+    const numbered = sessions.slice(0, LISTED)[Number(asked) - 1];
+    return numbered === undefined ? [] : [numbered];
+  }
+  const wanted = asked.toLocaleLowerCase();
+  const titleIn = (session: SessionRow) => session.title?.toLocaleLowerCase() ?? "";
+  const whole = sessions.filter((session) => titleIn(session) === wanted);
+  return whole.length === 1 ? whole : sessions.filter((session) => titleIn(session).startsWith(wanted));
+}
+
+function listed(context: CommandContext, sessions: readonly SessionRow[]): string {
+  if (sessions.length === 0) return "There is no session of yours with this agent yet.";
+  return [
+    `Your sessions with ${context.about.agent}, the last used first:`,
+    lines(context, sessions),
+    "/resume with a number, or the beginning of a title, goes back to it.",
+  ].join("\n");
+}
+
+function lines({ config, conversation }: CommandContext, sessions: readonly SessionRow[]): string {
+  return sessions
+    .map((session, index) => {
+      const title = session.title === null ? "(no title)" : JSON.stringify(session.title);
+      const used = when(session.lastHumanAt ?? session.openedAt, config.timezone);
+      const here = session.id === conversation?.currentSession ? " (here)" : "";
+      return `  ${index + 1}  ${title}  ${doorOf(session.homeKey)}, ${session.entries} entries, last used ${used}${here}`;
+    })
+    .join("\n");
+}
