@@ -1,0 +1,51 @@
+/** Plain data, as configuration is. */
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function valueAt(tree: unknown, path: readonly string[]): unknown {
+  let value = tree;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+export type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** Without the absent fields: they stay absent instead of being undefined. */
+export function present<T extends object>(fields: T): Present<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Present<T>;
+}
+
+/** Without a prototype: nobody is found under `constructor`. */
+export function table<K extends string, V, W>(
+  entries: Readonly<Partial<Record<K, V>>>,
+  change: (value: V, name: string) => W,
+): Record<K, W> {
+  const result: Record<string, W> = Object.create(null);
+  for (const [name, value] of Object.entries<V | undefined>(entries)) {
+    if (value !== undefined) result[name] = change(value, name);
+  }
+  return result;
+}
+
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export function given(value: string | undefined): string | undefined {
+  return value === "" ? undefined : value;
+}
+
+export function numeral(value: string | number | undefined): string | number | undefined {
+  return typeof value === "string" && /^-?\d+$/.test(value) ? Number(value) : value;
+}

@@ -1,0 +1,260 @@
+/** The one schema of the configuration. The message of every check is what is allowed there; config-complaint.ts says the rest. */
+
+import { z } from "zod";
+import { present } from "./config-data.ts";
+import type { Role } from "./conversation/person.ts";
+import { DEFAULT_RESET_POLICY, isTimeZone, type ResetPolicy } from "./conversation/reset-policy.ts";
+import { DEFAULT_KEY_RULES, isKeyName, parseSessionKey } from "./conversation/session-key.ts";
+import { TertuliaError } from "./errors.ts";
+import { CHAT_TYPES, PLATFORMS } from "./message/source.ts";
+import type { BusyMode } from "./store/store.ts";
+
+/** Servers whose address and window are known; `runtime/http/presets.ts` has them. */
+export const MODEL_PRESETS = [
+  "openai",
+  "openrouter",
+  "ollama",
+  "llamacpp",
+  "vllm",
+  "anthropic",
+  "google",
+  "deepseek",
+  "qwen",
+  "moonshot",
+] as const;
+export type ModelPreset = (typeof MODEL_PRESETS)[number];
+
+export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
+export const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
+export const RESET_MODES = ["none", "idle", "daily", "both"] as const satisfies readonly ResetPolicy["mode"][];
+
+export const HOST_NAME = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i;
+export const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(%\w+)?$/i;
+export const ROOM_NAME = /^[\p{L}\p{N}_.#-]+$/u;
+/** What can stand in an Authorization header. */
+export const TOKEN = /^[\x21-\x7e]{16,}$/;
+export const DURATION = /^(\d+)(ms|s|m|h|d)$/;
+export const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+export function durationMs(text: string): number | undefined {
+  const [, count, unit] = DURATION.exec(text) ?? [];
+  return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+}
+
+export function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
+  return z.string({ error }).refine(matches, { error });
+}
+
+export function whole(from: number, to: number) {
+  const error = `a whole number from ${from} to ${to}`;
+  return z.int({ error }).min(from, { error }).max(to, { error });
+}
+
+export function oneOf<const T extends readonly string[]>(values: T) {
+  return z.enum(values, { error: values.join(", ") });
+}
+
+/** `to` stays below 2^31-1 ms: a longer timer would fire at once. */
+export function duration(from: string, to: string) {
+  const error = `a duration from ${from} to ${to}, such as 90s (ms, s, m, h or d)`;
+  const [least, most] = [durationMs(from) ?? 0, durationMs(to) ?? 0];
+  return z.string({ error }).transform((text, context) => {
+    const ms = durationMs(text);
+    if (ms !== undefined && least <= ms && ms <= most) return ms;
+    context.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
+}
+
+export function section<T extends z.core.$ZodLooseShape>(shape: T) {
+  const known = Object.keys(shape).join(", ");
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
+  });
+}
+
+export function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, key: K, value: V) {
+  return z.record(key, value, { error: `a map of ${what}` });
+}
+
+export function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
+  const known = names.join(", ");
+  return z.partialRecord(oneOf(names), value, {
+    error: (issue: { code?: string }) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
+  });
+}
+
+export const onOff = z.boolean({ error: "true, false" });
+export const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
+export const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
+export const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
+export const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
+export const hostName = words(
+  "a host name or an IP address, without port or brackets",
+  (host) => HOST_NAME.test(host) || IPV6.test(host),
+);
+
+export const policy = section({
+  mode: oneOf(RESET_MODES).default(DEFAULT_RESET_POLICY.mode),
+  idle_minutes: whole(1, 525_600).default(DEFAULT_RESET_POLICY.idleMinutes),
+  at_hour: whole(0, 23).default(DEFAULT_RESET_POLICY.atHour),
+  timezone: zone.optional(),
+  notify: onOff.default(DEFAULT_RESET_POLICY.notify),
+});
+
+export const http = {
+  host: hostName.default("127.0.0.1"),
+  port: whole(0, 65_535).default(8378),
+  token: oneOf(["auto", "always"]).default("auto"),
+};
+
+export const httpRuntime = section({
+  kind: z.literal("http", { error: "http" }),
+  preset: oneOf(MODEL_PRESETS).optional(),
+  base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl).optional(),
+  model: words("the name of a model, as its server says it"),
+  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)).optional(),
+  window: whole(1_024, 10_000_000).optional(),
+  max_output: whole(16, 1_000_000).optional(),
+  idle_timeout: duration("1s", "1d").prefault("5m"),
+  headers: mapOf(
+    "headers by name",
+    words("the name of a header", (name) => /^[\w-]+$/.test(name)),
+    words("a text"),
+  ).default({}),
+}).refine(({ preset, base_url }) => preset !== undefined || base_url !== undefined, {
+  error: "preset or base_url is needed",
+});
+
+export const agent = section({
+  display_name: words("a text").optional(),
+  prompt: words("a text").optional(),
+  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime], {
+    error: "demo, http, as in `runtime: { kind: demo }`",
+  }),
+  default_session: words("the id of a session").optional(),
+  busy_mode: oneOf(BUSY_MODES).optional(),
+  handoff_ttl: duration("1s", "7d").optional(),
+});
+
+export const person = section({
+  name: words("a text").optional(),
+  role: oneOf(ROLES).optional(),
+  tokens: z
+    .array(
+      words("at least 16 printable ASCII characters without spaces", (token) => TOKEN.test(token)),
+      {
+        error: "a list of tokens",
+      },
+    )
+    .default([]),
+});
+
+export const SCHEMA = section({
+  timezone: zone.optional(),
+  http: section(http).prefault({}),
+  log: section({ level: oneOf(LOG_LEVELS).default("info") }).prefault({}),
+  agents: mapOf("agents by name", keyName, agent).prefault({ main: { runtime: { kind: "demo" } } }),
+  default_agent: keyName.optional(),
+  people: mapOf("people by id", keyName, person).prefault({}),
+  rooms: mapOf("rooms by name", roomName, section({ conversation: sessionKey, share: onOff.default(false) })).prefault(
+    {},
+  ),
+  session: section({
+    group_sessions_per_user: onOff.default(DEFAULT_KEY_RULES.groupSessionsPerUser),
+    thread_sessions_per_user: onOff.default(DEFAULT_KEY_RULES.threadSessionsPerUser),
+    thread_scope: oneOf(["thread", "chat"]).default(DEFAULT_KEY_RULES.threadScope),
+    dm_scope: oneOf(["chat", "person"]).default(DEFAULT_KEY_RULES.dmScope),
+  }).prefault({}),
+  reset: section({
+    default: policy.prefault({}),
+    platforms: mapPer(PLATFORMS, policy).prefault({}),
+    types: mapPer(CHAT_TYPES, policy).prefault({}),
+    chats: mapOf("policies by session key", sessionKey, policy).prefault({}),
+    job_hold_hours: whole(0, 8_760).default(24),
+  }).prefault({}),
+  welcome: onOff.default(true),
+  turn: section({
+    busy_mode: oneOf(BUSY_MODES).default("collect"),
+    debounce_ms: whole(0, 60_000).default(800),
+    turn_idle_timeout: duration("100ms", "1d").prefault("10m"),
+    turn_timeout: duration("100ms", "7d").prefault("2h"),
+    max_waiting_turns: whole(1, 1000).default(20),
+    max_messages_per_turn: whole(1, 10_000).default(200),
+    permission_timeout: duration("100ms", "1d").prefault("5m"),
+    stop_grace: duration("100ms", "10m").prefault("5s"),
+  }).prefault({}),
+  platforms: mapPer(
+    PLATFORMS,
+    section({
+      busy_mode: oneOf(BUSY_MODES).optional(),
+      debounce_ms: whole(0, 60_000).optional(),
+      home: words("a chat id in quotes").optional(),
+      prompt: words("a text").optional(),
+    }),
+  ).prefault({}),
+  chats: mapOf(
+    "settings by session key",
+    sessionKey,
+    section({ busy_mode: oneOf(BUSY_MODES).optional(), prompt: words("a text").optional() }),
+  ).prefault({}),
+  pool: section({
+    idle_minutes: whole(1, 525_600).default(60),
+    max_warm: whole(1, 10_000).default(32),
+  }).prefault({}),
+  handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
+  delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
+  redact_pii: onOff.default(false),
+});
+
+export type Settings = z.output<typeof SCHEMA>;
+export type Written = z.input<typeof SCHEMA>;
+
+export function isSessionKey(text: string): boolean {
+  try {
+    parseSessionKey(text);
+    return true;
+  } catch (cause) {
+    if (cause instanceof TertuliaError) return false;
+    throw cause;
+  }
+}
+
+export interface ConfigKey {
+  /** As in the file; `*` for a name of the owner's. */
+  readonly path: string;
+  /** As it would be written there; absent where there is none. */
+  readonly fallback?: unknown;
+  readonly allowed: string;
+}
+
+/** Every key there is, for hints and for the comparison with template and documentation (E2). */
+export function configKeys(): readonly ConfigKey[] {
+  return keysUnder(SCHEMA, "");
+}
+
+export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
+  if (schema instanceof z.ZodOptional) return keysUnder(schema.def.innerType, path, fallback);
+  if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
+    return keysUnder(schema.def.innerType, path, schema.def.defaultValue);
+  }
+  if (schema instanceof z.ZodRecord) return keysUnder(schema.def.valueType, `${path}.*`);
+  if (schema instanceof z.ZodDiscriminatedUnion) {
+    // The key that tells the options apart stands once, with all it may say.
+    const keys = schema.def.options.flatMap((option) => keysUnder(option, path));
+    const kind = `${path}.${schema.def.discriminator}`;
+    const allowed = keys.flatMap((key) => (key.path === kind ? key.allowed : [])).join(", ");
+    return [{ path: kind, allowed }, ...keys.filter((key) => key.path !== kind)];
+  }
+  if (schema instanceof z.ZodObject) {
+    return Object.entries(schema.def.shape).flatMap(([key, inner]) => keysUnder(inner, path ? `${path}.${key}` : key));
+  }
+  const refused = z.safeParse(schema, Symbol("nothing a file can hold")).error;
+  return [{ path, ...present({ fallback }), allowed: refused?.issues[0]?.message ?? "" }];
+}
+
+export function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+}
