@@ -24,7 +24,7 @@ CREATE UNIQUE INDEX message_ext ON message(place_id, ext_id) WHERE ext_id IS NOT
 CREATE TABLE conversation(id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, person_id TEXT, place_id INT NOT NULL REFERENCES place,
   kind TEXT NOT NULL DEFAULT 'kept' CHECK(kind IN('kept','once')), current_session TEXT, target TEXT NOT NULL, reset_policy TEXT, at INT NOT NULL,
   FOREIGN KEY(current_session, id) REFERENCES session(id, home) DEFERRABLE INITIALLY DEFERRED) STRICT;   -- a current session is always one of its own (H9)
-CREATE INDEX conversation_person ON conversation(person_id, at);
+CREATE INDEX conversation_person ON conversation(person_id);
 CREATE INDEX conversation_place ON conversation(place_id);
 CREATE INDEX conversation_once ON conversation(at) WHERE kind = 'once';
 
