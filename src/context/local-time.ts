@@ -9,10 +9,18 @@ interface ZoneFormats {
 /** A format costs a hundred times what it costs to use; there are as many as zones that were asked for. */
 const FORMATS = new Map<string, ZoneFormats>();
 
+const MINUTE_MS = 60_000;
+/** Many turns fall into one minute of one zone. */
+let last = { minute: Number.NaN, timezone: "", text: "" };
+
 /** `2026-11-30 14:05 Monday, Europe/Berlin (UTC+01:00)`. */
 export function timeWithZone(at: number, timezone: string): string {
-  const { weekday } = formatsOf(timezone);
-  return `${localMinute(at, timezone)} ${weekday.format(at)}, ${timezone} (${offset(at, timezone)})`;
+  const minute = Math.floor(at / MINUTE_MS);
+  if (last.minute !== minute || last.timezone !== timezone) {
+    const text = `${localMinute(at, timezone)} ${formatsOf(timezone).weekday.format(at)}, ${timezone} (${offset(at, timezone)})`;
+    last = { minute, timezone, text };
+  }
+  return last.text;
 }
 
 /** `2026-11-30 14:05`. */
