@@ -62,7 +62,7 @@ CREATE TABLE entry(session_id TEXT NOT NULL REFERENCES session, seq INT NOT NULL
 CREATE INDEX entry_message ON entry(message_id) WHERE message_id IS NOT NULL;
 
 CREATE TABLE binding(conversation_id INT NOT NULL REFERENCES conversation, kind TEXT NOT NULL CHECK(kind IN('live','pinned')), session_id TEXT NOT NULL REFERENCES session,
-  sent_at INT NOT NULL, ttl_ms INT, set_by TEXT NOT NULL, PRIMARY KEY(conversation_id, kind)) STRICT, WITHOUT ROWID;
+  sent_at INT NOT NULL, ttl_ms INT, set_by TEXT NOT NULL, shared INT NOT NULL DEFAULT 0, PRIMARY KEY(conversation_id, kind)) STRICT, WITHOUT ROWID;
 CREATE INDEX binding_session ON binding(session_id);
 CREATE TABLE seen(session_id TEXT NOT NULL REFERENCES session, place_id INT NOT NULL REFERENCES place, through_seq INT NOT NULL, PRIMARY KEY(session_id, place_id)) STRICT, WITHOUT ROWID;   -- H11
 CREATE INDEX seen_place ON seen(place_id);

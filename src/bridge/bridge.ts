@@ -20,6 +20,8 @@ export interface SendRequest {
   readonly text: string;
   /** Null binds nothing (H5). */
   readonly sessionId: string | null;
+  /** Others read along there, and may (H7). */
+  readonly share?: boolean;
   /** The same id again is the same send. */
   readonly eventId?: string;
 }
@@ -28,6 +30,7 @@ export interface BindRequest {
   readonly person: Person;
   readonly room: string;
   readonly agent?: string;
+  readonly share?: boolean;
   readonly change:
     | { readonly kind: "clear" }
     | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string };
@@ -70,6 +73,7 @@ export class Bridge {
       into: ref,
       sessionId: request.sessionId,
       ttlMs: this.#ttlMs(agent),
+      share: request.share === true,
       rules,
     });
     if (outcome.kind === "sent") return { messageId: outcome.messageId, key: outcome.key, binding: outcome.bound };
@@ -95,6 +99,7 @@ export class Bridge {
       kind: "bind",
       conversation: ref,
       change: change.kind === "clear" ? change : { ...change, ttlMs: this.#ttlMs(agent) },
+      share: request.share === true,
       rules,
     });
     if (outcome.kind === "bound") return { key: outcome.key, binding: outcome.binding, had: true };

@@ -155,7 +155,9 @@ export class OwnDoors {
     const { config, reader } = this.#options;
     if ("platform" in door) return placeAt(config, agent, door.platform, person, door.name);
     const named = ownDoorOf(door.key);
-    if (person.role !== "owner" && named?.personId !== person.id)
+    const parts = parseSessionKey(door.key);
+    const isOwn = named?.personId === person.id || (parts.form === "person" && parts.personId === person.id);
+    if (person.role !== "owner" && !isOwn)
       throw new TertuliaError("forbidden", "This conversation belongs to somebody else.");
     if (named !== null && config.people[named.personId] !== undefined) {
       return placeAt(config, named.agent, named.platform, { id: named.personId }, named.name);

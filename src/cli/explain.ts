@@ -163,7 +163,8 @@ function speaksIn(found: Found | null, rules: AdmitRules): SpeaksIn {
   const now = Date.now();
   for (const { binding, session } of found?.bindings ?? []) {
     const holds =
-      bindingState(binding, now) === "valid" && bindingFault(binding, found!.conversation, session) === null;
+      bindingState(binding, now) === "valid" &&
+      bindingFault(binding, { ...found!.conversation, isShared: rules.share === true }, session) === null;
     if (holds) return { by: binding.kind, sessionId: binding.sessionId, expiresAt: binding.expiresAt };
   }
   if (rules.defaultSession !== undefined) return { by: "default", sessionId: rules.defaultSession };

@@ -15,6 +15,7 @@ interface HandoffFlags {
   readonly config?: string;
   readonly agent?: string;
   readonly session?: string;
+  readonly share?: boolean;
   readonly pin?: boolean;
   readonly json?: boolean;
 }
@@ -80,6 +81,7 @@ export async function handoffSet(room: string, flags: HandoffFlags): Promise<voi
     room,
     session,
     pin: flags.pin ?? false,
+    share: flags.share ?? false,
     ...(flags.agent === undefined ? {} : { agent: flags.agent }),
   });
   const { binding } = change;

@@ -53,6 +53,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .argument("<text...>", "the room, then the text in quotes; the only configured room needs no name")
     .option("--session <id>", "the session that speaks, and that answers there from now on (TERTULIA_SESSION_ID)")
     .option("--no-session", "speak for no session: nothing is bound")
+    .option("--share", "others read along there, and may see what the session holds")
     .option("--agent <name>", "refused if the room speaks with another agent")
     .option("--json", "print what was done as JSON")
     .addHelpText("after", '\nExample: tertulia send kitchen "Dinner is ready." --session 20261130_140501_9f3c2ab01d77')
@@ -70,6 +71,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .argument("<room>", "a room of the configuration, or a conversation key")
     .option("--session <id>", "the session (TERTULIA_SESSION_ID)")
     .option("--pin", "until it is cleared; without it for handoff.ttl")
+    .option("--share", "others read along there, and may see what the session holds")
     .option("--agent <name>", "refused if the room speaks with another agent")
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffSet(room, { ...global(), ...options }));

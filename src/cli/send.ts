@@ -10,6 +10,7 @@ interface SendFlags {
   readonly home?: string;
   readonly config?: string;
   readonly agent?: string;
+  readonly share?: boolean;
   /** False: `--no-session`. */
   readonly session?: string | false;
   readonly json?: boolean;
@@ -31,6 +32,7 @@ export async function send(words: readonly string[], flags: SendFlags): Promise<
     room,
     text,
     session,
+    share: flags.share ?? false,
     ...(flags.agent === undefined ? {} : { agent: flags.agent }),
   });
   output(flags.json ? JSON.stringify(sent) : describeSent(config, sent, session));

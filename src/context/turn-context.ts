@@ -31,7 +31,8 @@ export async function openRequestFor(
   options: ContextOptions & { reader: StoreReader; runtime: Runtime; signal: AbortSignal },
 ): Promise<OpenRequest> {
   const { reader, runtime, signal } = options;
-  const ref = material.runtimeState?.ref;
+  // A reference means something only to the runtime that gave it (B7).
+  const ref = material.runtimeState?.runtime === runtime.name ? material.runtimeState.ref : null;
   const request = {
     sessionId: material.session.id,
     sessionKey: material.home.key,

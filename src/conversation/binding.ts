@@ -14,13 +14,22 @@ export function bindingState(binding: { sentAt: number; expiresAt: number | null
 
 /** Why a bound session cannot be spoken in any more, or null (H7, H9, H10). */
 export function bindingFault(
-  binding: { setBy: string },
-  conversation: { agent: string },
+  binding: { setBy: string; shared: boolean },
+  conversation: { agent: string; personId: string | null; isShared: boolean },
   session: { agent: string; ownerPerson: string | null; endedAt: number | null; suspended: string | null } | null,
-): "gone" | "ended" | "owner_changed" | "agent_changed" | null {
+): "gone" | "ended" | "owner_changed" | "agent_changed" | "not_shared" | null {
   if (session === null) return "gone";
   if (session.endedAt !== null || session.suspended !== null) return "ended";
   if (session.agent !== conversation.agent) return "agent_changed";
   if (session.ownerPerson !== binding.setBy) return "owner_changed";
+  if (!binding.shared && !isAmongOwn(conversation, session)) return "not_shared";
   return null;
+}
+
+/** Whether nobody but the session's owner reads along: else a binding has to be shared in so many words (H7). */
+export function isAmongOwn(
+  conversation: { personId: string | null; isShared: boolean },
+  session: { ownerPerson: string | null },
+): boolean {
+  return conversation.isShared || (conversation.personId !== null && conversation.personId === session.ownerPerson);
 }

@@ -11,6 +11,7 @@ const SendBody = z.strictObject({
   text: z.string(),
   /** Refused where the room speaks with another one. */
   agent: z.string().optional(),
+  share: z.boolean().default(false),
   /** Null says that nothing is to be bound; it must be said (H5). */
   session: z.string().nullable(),
 });
@@ -19,6 +20,7 @@ const SetBody = z.strictObject({
   agent: z.string().optional(),
   session: z.string(),
   pin: z.boolean().default(false),
+  share: z.boolean().default(false),
 });
 const ClearBody = z.strictObject({ room: z.string(), agent: z.string().optional() });
 
@@ -26,13 +28,14 @@ const ClearBody = z.strictObject({ room: z.string(), agent: z.string().optional(
 export function handoff(gateway: Gateway): Hono<Env> {
   const app = new Hono<Env>();
   app.post("/send", async (context) => {
-    const { room, text, session, agent } = await jsonBody(context, SendBody);
+    const { room, text, session, agent, share } = await jsonBody(context, SendBody);
     const eventId = idempotencyKey(context);
     const sent = await gateway.send({
       person: context.get("caller"),
       room,
       text,
       sessionId: session,
+      share,
       ...(agent === undefined ? {} : { agent }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
     });
@@ -49,10 +52,16 @@ export function handoff(gateway: Gateway): Hono<Env> {
     return context.json({ bindings: visible });
   });
   app.post("/handoff", async (context) => {
-    const { room, session, pin, agent } = await jsonBody(context, SetBody);
+    const { room, session, pin, agent, share } = await jsonBody(context, SetBody);
     const change = { kind: "set" as const, binding: pin ? ("pinned" as const) : ("live" as const), sessionId: session };
     return context.json(
-      await gateway.bind({ person: context.get("caller"), room, change, ...(agent === undefined ? {} : { agent }) }),
+      await gateway.bind({
+        person: context.get("caller"),
+        room,
+        change,
+        share,
+        ...(agent === undefined ? {} : { agent }),
+      }),
     );
   });
   app.post("/handoff/clear", async (context) => {

@@ -146,6 +146,8 @@ function bindingFault(reason: string): string {
       return "the session has ended";
     case "owner_changed":
       return "the session has another owner";
+    case "not_shared":
+      return "others read along at that door";
     case "agent_changed":
       return "the session belongs to another agent";
     default:

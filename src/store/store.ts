@@ -130,6 +130,8 @@ export interface SendEvent extends EventBase {
   /** Null: nothing is bound (H5). */
   readonly sessionId: string | null;
   readonly ttlMs: number;
+  /** Said by the sender: others read along, and may (H7). */
+  readonly share?: boolean;
   readonly rules: AdmitRules;
 }
 
@@ -140,6 +142,7 @@ export interface BindEvent extends EventBase {
   readonly change:
     | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string; readonly ttlMs: number }
     | { readonly kind: "clear" };
+  readonly share?: boolean;
   readonly rules: AdmitRules;
 }
 
@@ -184,6 +187,8 @@ export interface AdmitRules {
   readonly about?: AgentFacts;
   /** Somebody who never had a session is welcomed here, once (R8). */
   readonly welcome?: boolean;
+  /** `rooms.<room>.share` of this conversation: a session may be bound here although others read along (H7). */
+  readonly share?: boolean;
   /** The lowest layer of a binding: computed, never a row (H4). */
   readonly defaultSession?: string;
 }
@@ -233,6 +238,7 @@ export type RejectCode =
   | "session_unknown"
   | "session_ended"
   | "agent_mismatch"
+  | "not_shared"
   | "forbidden"
   | "conversation_unknown"
   | "idempotency_conflict"
@@ -496,6 +502,8 @@ export interface StoreReader {
   cursor(account: string): Promise<string | null>;
   hasAnySessions(personId: string): Promise<boolean>;
   person(id: string): Promise<{ readonly id: string; readonly name: string | null; readonly role: Role } | null>;
+  /** What is open, cheaply: for those who ask often. */
+  openCounts(): Promise<{ readonly turns: number; readonly deliveries: number }>;
   counts(): Promise<
     Readonly<Record<"conversations" | "sessions" | "messages" | "turns" | "openTurns" | "openDeliveries", number>>
   >;
@@ -625,6 +633,8 @@ export interface BindingRow {
   readonly sentAt: number;
   readonly expiresAt: number | null;
   readonly setBy: string;
+  /** Set although others read along, in so many words (H7). */
+  readonly shared: boolean;
 }
 export interface RuntimeStateRow {
   readonly runtime: string;

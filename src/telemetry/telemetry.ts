@@ -14,7 +14,7 @@ export interface TelemetryOptions {
   readonly events: EventBus;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reader: Pick<StoreReader, "counts">;
+  readonly reader: Pick<StoreReader, "openCounts">;
   readonly pool: Pick<RuntimePool, "list">;
   readonly runningTurns: () => number;
 }
@@ -35,7 +35,7 @@ export class Telemetry {
   /** The metrics as they stand, and their content type. */
   async metrics(): Promise<{ readonly text: string; readonly contentType: string }> {
     const { reader, pool, runningTurns } = this.#options;
-    const { openTurns, openDeliveries } = await reader.counts();
+    const { turns: openTurns, deliveries: openDeliveries } = await reader.openCounts();
     const running = runningTurns();
     const text = await this.#metrics.text({
       waitingTurns: Math.max(0, openTurns - running),

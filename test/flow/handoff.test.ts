@@ -473,3 +473,77 @@ async function factsOf(stage: Story, asked: Promise<string>): Promise<string[]> 
   const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn ORDER BY id DESC LIMIT 1");
   return row!.prompt.split("\n");
 }
+
+describe("whose session it is", () => {
+  test(
+    "H7 a session speaks at another person's door only when that is said, and then nothing else of it is shared",
+    story(async (stage) => {
+      const [alice, bob] = [stage.alice(), stage.bob()];
+      await alice.asks("say my secret is 42");
+      await bob.asks("say hello");
+      await expect(alice.sends("Hello Bob", bob, undefined, false)).rejects.toMatchObject({ code: "not_shared" });
+      await expect(bob.binds(await alice.session(), "pinned")).rejects.toMatchObject({ code: "forbidden" });
+      expect(await bob.asks("history")).not.toContain("secret");
+      expect(await alice.sends("Hello Bob", bob)).toMatchObject({ shared: true });
+    }),
+  );
+
+  test(
+    "H4 H7 a configured session is the lowest layer for its own person only, and not once it is suspended",
+    story(
+      async (stage) => {
+        const [alice, web, bob] = [stage.alice(), stage.alice("web"), stage.bob()];
+        await alice.asks("say my secret is 42");
+        expect(await alice.session()).toBe("s1");
+        expect((await web.says("say from the web")).sessionId).toBe("s1");
+        const words = await bob.says("history");
+        expect(words.sessionId).not.toBe("s1");
+        expect(await bob.hears(words)).not.toContain("secret");
+        expect(await bob.asks("/status")).not.toContain("s1");
+      },
+      { agents: { main: { runtime: { kind: "demo" }, default_session: "s1" } } },
+    ),
+  );
+
+  test(
+    "K12 O2 words of the owner at another person's door stay that person's conversation",
+    story(
+      async (stage) => {
+        const [alice, bob] = [stage.alice(), stage.bob()];
+        await alice.asks("say my secret is 42");
+        await bob.asks("say hello");
+        const { gateway } = stage;
+        const key = "agent:main:console:dm:bob%2Fmain";
+        const said = await gateway.say({
+          person: { id: "owner", role: "owner" },
+          agent: "main",
+          door: { key },
+          text: "history",
+        });
+        if (said.kind !== "turn") throw new Error(said.kind);
+        expect(said.key).toBe("agent:main:person:bob");
+        expect((await gateway.answerOf(said.turnId)).text).not.toContain("secret");
+      },
+      { session: { dm_scope: "person" } },
+    ),
+  );
+
+  test(
+    "T3 the same key with other words is refused, and nothing passes as sent that was not",
+    story(async (stage) => {
+      const [alice, room] = [stage.alice(), stage.alice("web", { name: "room" })];
+      await alice.asks("say hi");
+      const send = (text: string) =>
+        stage.gateway.send({
+          person: { id: "owner", role: "owner" },
+          room: room.key,
+          text,
+          sessionId: null,
+          eventId: "k",
+        });
+      const first = await send("one");
+      expect(await send("one")).toMatchObject({ messageId: first.messageId });
+      await expect(send("two")).rejects.toMatchObject({ code: "idempotency_conflict" });
+    }),
+  );
+});

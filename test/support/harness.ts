@@ -408,17 +408,19 @@ export class Door {
   // ---- speaking elsewhere from here (section 8)
 
   /** H1: words into another door, from this door's session or the one named. */
-  async sends(text: string, to: Door, sessionId?: string | null): Promise<BindingRow | null> {
+  /** Shared unless a story says otherwise: some doors are another person's. */
+  async sends(text: string, to: Door, sessionId?: string | null, share = true): Promise<BindingRow | null> {
     const from = sessionId === undefined ? await this.session() : sessionId;
-    const sent = await this.story.gateway.send({ person: this.person, room: to.key, text, sessionId: from });
+    const sent = await this.story.gateway.send({ person: this.person, room: to.key, text, sessionId: from, share });
     return sent.binding;
   }
 
-  async binds(sessionId: string, binding: "live" | "pinned"): Promise<void> {
+  async binds(sessionId: string, binding: "live" | "pinned", share = true): Promise<void> {
     await this.story.gateway.bind({
       person: this.person,
       room: this.key,
       change: { kind: "set", binding, sessionId },
+      share,
     });
   }
 

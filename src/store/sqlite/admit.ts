@@ -1,3 +1,4 @@
+import { isAmongOwn } from "../../conversation/binding.ts";
 import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
@@ -30,13 +31,14 @@ import type {
 } from "../store.ts";
 import type { Database } from "./database.ts";
 import { lifeCommand } from "./life.ts";
-import { type ConversationRecord, type TurnRecord, turnOf } from "./rows.ts";
+import { type ConversationRecord, type SessionRecord, type TurnRecord, turnOf } from "./rows.ts";
 import {
   type Admit,
   clearBindings,
   conversationRecord,
   firstSession,
   leaveForeignSessions,
+  readersOf,
   resetSession,
   resolveSession,
   sessionRecord,
@@ -264,7 +266,7 @@ function conversationFor(context: Context, event: Spoken, who: Authority): Conve
     agent: batch.agent,
     source: event.source,
     rules: event.rules.keys,
-    personId: who.personId,
+    personId: ownerOf(event.source, who) ?? undefined,
   });
   const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", key);
   return known ?? openConversation(context, key, event, who);
@@ -654,37 +656,60 @@ function refConversation(context: Context, ref: ConversationRef, rules: AdmitRul
     );
   }
   const known = context.db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
-  if (known === undefined) throw new Rejection("conversation_unknown", `There is no conversation ${ref.key}.`);
+  // A conversation without a name is gone in two days: nothing may hang on it.
+  if (known === undefined || known.kind === "once")
+    throw new Rejection("conversation_unknown", `There is no conversation ${ref.key}.`);
   return known;
 }
 
-/** A session that a person may bind into a conversation; refusals before anything is written (H5, H7, H9). */
-function bindable(context: Context, ref: ConversationRef, sessionId: string, by: Speaker): void {
+/** A session that a person may bind into a conversation; refusals before the binding is written (H5, H7, H9). */
+function bindable(
+  context: Context,
+  event: SendEvent | BindEvent,
+  ref: ConversationRef,
+  sessionId: string,
+): SessionRecord {
+  const conversation = aimOf(context, ref, event.by);
   const session = sessionRecord(context.db, sessionId);
-  if (session === undefined) throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
+  if (session === undefined || conversationRecord(context.db, session.home).kind === "once")
+    throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
   if (session.ended_at !== null || session.suspended !== null)
     throw new Rejection("session_ended", `Session ${sessionId} has ended.`);
-  const agent =
-    ref.kind === "source"
-      ? context.batch.agent
-      : context.db.get<{ agent: string }>("SELECT agent FROM conversation WHERE key = ?", ref.key)?.agent;
-  if (agent !== undefined && session.agent !== agent) {
+  if (session.agent !== conversation.agent) {
     throw new Rejection(
       "agent_mismatch",
-      `Session ${sessionId} belongs to agent ${session.agent}, the conversation to ${agent}.`,
+      `Session ${sessionId} belongs to agent ${session.agent}, the conversation to ${conversation.agent}.`,
     );
   }
-  if (by.person === undefined || session.owner_person !== by.person.id) {
+  const { person } = event.by;
+  if (person === undefined || session.owner_person !== person.id)
     throw new Rejection("forbidden", "Only the owner of a session binds it.");
+  const readers = readersOf(conversation, event.rules);
+  if (event.share !== true && !isAmongOwn(readers, { ownerPerson: session.owner_person })) {
+    throw new Rejection("not_shared", "Others read along there, and would see what this session holds.");
   }
+  return session;
+}
+
+/** Whose conversation it is, or will be: without opening it, for a refusal leaves nothing behind. */
+function aimOf(
+  { db, batch }: Context,
+  ref: ConversationRef,
+  by: Speaker,
+): Pick<ConversationRecord, "agent" | "person_id"> {
+  const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
+  if (known !== undefined) return known;
+  const person_id = ref.kind === "source" ? ownerOf(ref.source, authorityOf(db, ref.source, by)) : null;
+  return { agent: batch.agent, person_id };
 }
 
 function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   const { db, batch } = context;
   const known = seen(db, batch.account, event.eventId);
-  if (known !== undefined) return duplicate(db, known.message_id, null);
-  if (event.sessionId !== null) bindable(context, event.into, event.sessionId, event.by);
+  const session =
+    event.sessionId === null || known !== undefined ? null : bindable(context, event, event.into, event.sessionId);
   const conversation = refConversation(context, event.into, event.rules, event.by);
+  if (known !== undefined) return repeatedSend(db, conversation, event, known.message_id);
   const target = JSON.parse(conversation.target) as Target;
   const messageId = addMessage(db, conversation.place_id, {
     author: { kind: "agent", id: conversation.agent },
@@ -693,15 +718,15 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   });
   remember(db, batch, event.eventId, messageId);
   let bound = null;
-  if (event.sessionId !== null) {
-    addEntry(db, event.sessionId, { turnId: null, messageId, role: "assistant", mark: "sent" });
-    const session = sessionRecord(db, event.sessionId)!;
+  if (session !== null) {
+    addEntry(db, session.id, { turnId: null, messageId, role: "assistant", mark: "sent" });
     if (session.home !== conversation.id) {
       bound = setBinding(context, conversation, {
         kind: "live",
         sessionId: session.id,
         ttlMs: event.ttlMs,
         by: event.by.person!.id,
+        shared: event.share === true,
       });
     }
   }
@@ -713,16 +738,28 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   return { ...landed(context, conversation, messageId), kind: "sent", delivery, bound };
 }
 
+/** The same id again is the same send; with other words, or into another room, it is a slip that must not pass as sent (T3). */
+function repeatedSend(
+  db: Database,
+  conversation: ConversationRecord,
+  event: SendEvent,
+  messageId: number | null,
+): AdmitOutcome {
+  const sent = db.get<{ place_id: number; body: string }>("SELECT place_id, body FROM message WHERE id = ?", messageId);
+  if (sent?.place_id === conversation.place_id && sent.body === event.text) return duplicate(db, messageId, null);
+  throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
+}
+
 function admitBind(context: Context, event: BindEvent): AdmitOutcome {
   const { db, batch } = context;
   if (seen(db, batch.account, event.eventId) !== undefined) return duplicate(db, null, null);
   const { change } = event;
-  if (change.kind === "set") bindable(context, event.conversation, change.sessionId, event.by);
+  const session = change.kind === "clear" ? null : bindable(context, event, event.conversation, change.sessionId);
   const conversation = refConversation(context, event.conversation, event.rules, event.by);
   remember(db, batch, event.eventId, null);
   const { messageId: _, ...base } = landed(context, conversation, 0);
-  if (change.kind === "clear") return { ...base, kind: "cleared", had: clearBindings(context, conversation) };
-  const session = sessionRecord(db, change.sessionId)!;
+  if (change.kind === "clear" || session === null)
+    return { ...base, kind: "cleared", had: clearBindings(context, conversation) };
   if (session.home === conversation.id) {
     return {
       kind: "rejected",
@@ -735,6 +772,7 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
     sessionId: change.sessionId,
     ttlMs: change.ttlMs,
     by: event.by.person!.id,
+    shared: event.share === true,
   });
   return { ...base, kind: "bound", binding };
 }

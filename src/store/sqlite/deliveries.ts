@@ -14,7 +14,7 @@ export function attempt(
   claim: Claim,
 ): DeliveryRow | NotDue {
   const row = db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ?", request.deliveryId);
-  if (row === undefined || row.state !== "queued" || row.due_at > request.now) return { kind: "not_due" };
+  if (row === undefined || row.state !== "queued" || isEarly(row, request.now)) return { kind: "not_due" };
   const head = db.get<{ id: number }>(
     "SELECT id FROM delivery WHERE lane = ? AND state IN('queued','sending','streaming') ORDER BY id LIMIT 1",
     row.lane,
@@ -28,6 +28,11 @@ export function attempt(
     row.id,
   );
   return deliveryOf(sending);
+}
+
+/** A clock set back to before the row was written holds nothing. */
+function isEarly(row: DeliveryRecord, now: number): boolean {
+  return row.due_at > now && row.created_at <= now;
 }
 
 export function delivered(db: Database, report: DeliveryReport): void {

@@ -11,6 +11,7 @@ import {
   conversationRecord,
   goOnIn,
   hasOpenTurn,
+  isFallback,
   leaveForeignSessions,
   policyOf,
   reopenSession,
@@ -106,6 +107,7 @@ function resume(
       sessionId: session.id,
       ttlMs: 0,
       by: session.owner_person ?? "",
+      shared: false,
     });
   }
   const args = { session: session.id, title: session.title, entries: session.seq, at: isHome ? "home" : "elsewhere" };
@@ -188,7 +190,9 @@ function entitle(
   { event, title, who }: { event: CommandEvent; title: string; who: Authority },
 ): Commanded {
   const bound = bindingsOf(db, conversation.id).find((binding) => bindingState(bindingOf(binding), now) === "valid");
-  const fallback = event.rules.defaultSession ?? conversation.current_session;
+  const { rules } = event;
+  const configured = rules.defaultSession === undefined ? undefined : sessionRecord(db, rules.defaultSession);
+  const fallback = isFallback(configured, conversation, rules) ? configured.id : conversation.current_session;
   const id = bound?.session_id ?? fallback;
   const session = id === null ? undefined : sessionRecord(db, id);
   if (session === undefined) return notDone("title_nothing");

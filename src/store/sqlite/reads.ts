@@ -70,6 +70,18 @@ const FATE_QUERY = `SELECT i.message_id, c.key, i.conversation_id, t.session_id,
   (SELECT min(message_id) FROM intake f WHERE f.turn_id = i.turn_id) AS first
   FROM intake i JOIN conversation c ON c.id = i.conversation_id JOIN message m ON m.id = i.message_id LEFT JOIN turn t ON t.id = i.turn_id`;
 
+/** The given conditions only: one that is absent must not keep SQLite from an index. */
+function whereOf(conditions: Readonly<Record<string, string | number | undefined>>): {
+  sql: string;
+  values: (string | number)[];
+} {
+  const given = Object.entries(conditions).filter(
+    (entry): entry is [string, string | number] => entry[1] !== undefined,
+  );
+  const sql = given.length === 0 ? "" : `WHERE ${given.map(([column]) => `${column} = ?`).join(" AND ")}`;
+  return { sql, values: given.map(([, value]) => value) };
+}
+
 /** The reads of the port over one connection. They run between transactions, so they see committed rows only. */
 export class SqliteReader implements StoreReader {
   protected readonly db: Database;
@@ -398,10 +410,11 @@ export class SqliteReader implements StoreReader {
   }
 
   async conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]> {
+    const { sql, values } = whereOf({ "c.kind": "kept", "c.person_id": query.personId });
     return this.db
       .all<ConversationRecord & { open_turns: number }>(
-        `SELECT ${CONVERSATION_COLUMNS} FROM conversation c WHERE c.kind = 'kept' AND (?1 IS NULL OR c.person_id = ?1) ORDER BY c.at DESC, c.id DESC LIMIT ?2`,
-        query.personId ?? null,
+        `SELECT ${CONVERSATION_COLUMNS} FROM conversation c ${sql} ORDER BY c.at DESC, c.id DESC LIMIT ?`,
+        ...values,
         query.limit ?? 100,
       )
       .map(conversationOf);
@@ -417,13 +430,16 @@ export class SqliteReader implements StoreReader {
     agent?: string;
     limit?: number;
   }): Promise<readonly SessionRow[]> {
+    const { sql, values } = whereOf({
+      "c.kind": "kept",
+      "s.home": query.conversationId,
+      "s.owner_person": query.personId,
+      "s.agent": query.agent,
+    });
     return this.db
       .all<SessionJoined>(
-        `${SESSION_QUERY} WHERE c.kind = 'kept' AND (?1 IS NULL OR s.home = ?1) AND (?2 IS NULL OR s.owner_person = ?2) AND (?3 IS NULL OR s.agent = ?3)
-         ORDER BY coalesce(s.last_human_at, p.opened_at) DESC, s.id DESC LIMIT ?4`,
-        query.conversationId ?? null,
-        query.personId ?? null,
-        query.agent ?? null,
+        `${SESSION_QUERY} ${sql} ORDER BY coalesce(s.last_human_at, p.opened_at) DESC, s.id DESC LIMIT ?`,
+        ...values,
         query.limit ?? 100,
       )
       .map(sessionOf);
@@ -521,13 +537,15 @@ export class SqliteReader implements StoreReader {
   }
 
   #bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): BindingRow[] {
+    const { sql, values } = whereOf({
+      "c.agent": query.agent,
+      "b.conversation_id": query.conversationId,
+      "b.session_id": query.sessionId,
+    });
     return this.db
       .all<BindingRecord>(
-        `SELECT b.*, c.key FROM binding b JOIN conversation c ON c.id = b.conversation_id
-         WHERE (?1 IS NULL OR c.agent = ?1) AND (?2 IS NULL OR c.id = ?2) AND (?3 IS NULL OR b.session_id = ?3) ORDER BY c.key, b.kind`,
-        query.agent ?? null,
-        query.conversationId ?? null,
-        query.sessionId ?? null,
+        `SELECT b.*, c.key FROM binding b CROSS JOIN conversation c ON c.id = b.conversation_id ${sql} ORDER BY c.key, b.kind`,
+        ...values,
       )
       .map(bindingOf);
   }
@@ -621,6 +639,14 @@ export class SqliteReader implements StoreReader {
          (SELECT count(*) FROM message) AS messages, (SELECT count(*) FROM turn) AS turns,
          (SELECT count(*) FROM turn WHERE state IN('queued','running')) AS openTurns,
          (SELECT count(*) FROM delivery WHERE state IN('queued','sending','streaming')) AS openDeliveries`,
+    )!;
+  }
+
+  async openCounts(): Promise<{ turns: number; deliveries: number }> {
+    return this.db.get<{ turns: number; deliveries: number }>(
+      `SELECT (SELECT count(*) FROM turn INDEXED BY turn_queued WHERE state = 'queued')
+         + (SELECT count(*) FROM turn INDEXED BY turn_one_running WHERE state = 'running') AS turns,
+       (SELECT count(*) FROM delivery INDEXED BY delivery_open WHERE state IN('queued','sending','streaming')) AS deliveries`,
     )!;
   }
 

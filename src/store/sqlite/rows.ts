@@ -226,6 +226,7 @@ export interface BindingRecord {
   sent_at: number;
   ttl_ms: number | null;
   set_by: string;
+  shared: number;
 }
 
 export function bindingOf(row: BindingRecord): BindingRow {
@@ -237,6 +238,7 @@ export function bindingOf(row: BindingRecord): BindingRow {
     sentAt: row.sent_at,
     expiresAt: row.ttl_ms === null ? null : row.sent_at + row.ttl_ms,
     setBy: row.set_by,
+    shared: row.shared === 1,
   };
 }
 

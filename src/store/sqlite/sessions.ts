@@ -1,5 +1,5 @@
 import type { AgentFacts } from "../../conversation/agent-facts.ts";
-import { bindingFault, bindingState } from "../../conversation/binding.ts";
+import { bindingFault, bindingState, isAmongOwn } from "../../conversation/binding.ts";
 import { type ResetPolicy, resetReasonOf } from "../../conversation/reset-policy.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Target } from "../../message/target.ts";
@@ -87,7 +87,7 @@ export interface BoundLanding {
   readonly putOff: readonly PutOff[];
 }
 
-type LandingRules = Pick<AdmitRules, "defaultSession" | "jobHoldMs">;
+type LandingRules = Pick<AdmitRules, "defaultSession" | "jobHoldMs" | "share">;
 
 /** The session of another home that a conversation speaks in, if any, and what was found on the way. Reads only. */
 export function boundLanding(moment: Moment, conversation: ConversationRecord, rules: LandingRules): BoundLanding {
@@ -103,20 +103,36 @@ export function boundLanding(moment: Moment, conversation: ConversationRecord, r
     return due.reason !== null;
   };
   for (const binding of bindingsOf(moment.db, conversation.id)) {
-    const fault = faultOf(moment, conversation, binding);
+    const fault = faultOf(moment, conversation, binding, rules);
     if (fault !== null) dropped.push({ binding, ...fault });
     else if (!isDue(sessionRecord(moment.db, binding.session_id)!)) {
       return { landing: { sessionId: binding.session_id, bound: binding.kind }, dropped, abandoned, putOff };
     }
   }
   const fallback = rules.defaultSession === undefined ? undefined : sessionRecord(moment.db, rules.defaultSession);
-  const isUsable =
-    fallback !== undefined &&
-    fallback.ended_at === null &&
-    fallback.agent === conversation.agent &&
-    fallback.home !== conversation.id;
-  const landing: Landing | null = isUsable && !isDue(fallback) ? { sessionId: fallback.id, bound: "default" } : null;
+  const landing: Landing | null =
+    isFallback(fallback, conversation, rules) && !isDue(fallback) ? { sessionId: fallback.id, bound: "default" } : null;
   return { landing, dropped, abandoned, putOff };
+}
+
+/** Whether a configured session is one to speak in here: alive, elsewhere at home, and of nobody else (H4, H7). */
+export function isFallback(
+  session: SessionRecord | undefined,
+  conversation: ConversationRecord,
+  rules: Pick<AdmitRules, "share">,
+): session is SessionRecord {
+  return (
+    session !== undefined &&
+    session.ended_at === null &&
+    session.suspended === null &&
+    session.agent === conversation.agent &&
+    session.home !== conversation.id &&
+    isAmongOwn(readersOf(conversation, rules), { ownerPerson: session.owner_person })
+  );
+}
+
+export function readersOf(conversation: Pick<ConversationRecord, "person_id">, rules: Pick<AdmitRules, "share">) {
+  return { personId: conversation.person_id, isShared: rules.share === true };
 }
 
 /** Why a binding does not hold any more, or null. */
@@ -124,13 +140,14 @@ function faultOf(
   moment: Moment,
   conversation: ConversationRecord,
   binding: BindingRecord,
+  rules: Pick<AdmitRules, "share">,
 ): { why: string; isFault: boolean } | null {
   const state = bindingState(bindingOf(binding), moment.now);
   if (state !== "valid") return { why: state === "expired" ? "expired" : "clock", isFault: false };
   const session = sessionRecord(moment.db, binding.session_id);
   const fault = bindingFault(
-    { setBy: binding.set_by },
-    conversation,
+    { setBy: binding.set_by, shared: binding.shared === 1 },
+    { agent: conversation.agent, ...readersOf(conversation, rules) },
     session === undefined
       ? null
       : {
@@ -515,18 +532,19 @@ export function leaveForeignSessions(
 export function setBinding(
   admit: Admit,
   conversation: ConversationRecord,
-  binding: { kind: "live" | "pinned"; sessionId: string; ttlMs: number; by: string },
+  binding: { kind: "live" | "pinned"; sessionId: string; ttlMs: number; by: string; shared: boolean },
 ): BindingRow {
   const replaced = bindingsOf(admit.db, conversation.id).find((row) => row.kind === binding.kind);
   admit.db.run(
-    `INSERT INTO binding(conversation_id, kind, session_id, sent_at, ttl_ms, set_by) VALUES(?, ?, ?, ?, ?, ?)
-     ON CONFLICT(conversation_id, kind) DO UPDATE SET session_id = excluded.session_id, sent_at = excluded.sent_at, ttl_ms = excluded.ttl_ms, set_by = excluded.set_by`,
+    `INSERT INTO binding(conversation_id, kind, session_id, sent_at, ttl_ms, set_by, shared) VALUES(?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT(conversation_id, kind) DO UPDATE SET session_id = excluded.session_id, sent_at = excluded.sent_at, ttl_ms = excluded.ttl_ms, set_by = excluded.set_by, shared = excluded.shared`,
     conversation.id,
     binding.kind,
     binding.sessionId,
     admit.now,
     binding.kind === "pinned" ? null : binding.ttlMs,
     binding.by,
+    binding.shared ? 1 : 0,
   );
   if (replaced !== undefined) endIfLeft(admit, replaced.session_id);
   return bindingOf(bindingsOf(admit.db, conversation.id).find((row) => row.kind === binding.kind)!);

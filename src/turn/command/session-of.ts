@@ -1,4 +1,4 @@
-import { bindingState } from "../../conversation/binding.ts";
+import { bindingState, isAmongOwn } from "../../conversation/binding.ts";
 import type { SessionRow } from "../../store/store.ts";
 import type { CommandContext } from "./command.ts";
 
@@ -13,6 +13,15 @@ export async function sessionOf({
   if (conversation === null) return null;
   const bindings = await reader.bindings({ conversationId: conversation.id });
   const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
-  const id = bound?.sessionId ?? config.agents[agent]?.defaultSession ?? conversation.currentSession;
-  return id === null ? null : reader.session(id);
+  if (bound !== undefined) return reader.session(bound.sessionId);
+  const configured = config.agents[agent]?.defaultSession;
+  const fallback = configured === undefined ? null : await reader.session(configured);
+  const isShared = Object.values(config.rooms).some((room) => room.conversation === conversation.key && room.share);
+  if (
+    fallback?.endedAt === null &&
+    fallback.suspended === null &&
+    isAmongOwn({ personId: conversation.personId, isShared }, fallback)
+  )
+    return fallback;
+  return conversation.currentSession === null ? null : reader.session(conversation.currentSession);
 }

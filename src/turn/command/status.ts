@@ -3,6 +3,7 @@ import { bindingState } from "../../conversation/binding.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
 import { type Command, textNotice } from "./command.ts";
+import { sessionOf } from "./session-of.ts";
 
 /** How many of the last messages are shown with their fates. */
 const RECENT = 5;
@@ -12,15 +13,14 @@ export const status: Command = {
   name: "status",
   aliases: [],
   summary: "/status       session, runtime, what runs and what waits",
-  async run({ config, reader, agent, about, conversation, key, now, warmth }) {
+  async run(context) {
+    const { reader, about, conversation, key, now, warmth } = context;
     const lines = [describeAgentFacts(about), `Conversation: ${key}`];
     if (conversation === null)
       return { effect: { kind: "none" }, reply: textNotice([...lines, "Nothing was said here yet."].join("\n")) };
     const bindings = await reader.bindings({ conversationId: conversation.id });
     const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
-    const fallback = config.agents[agent]?.defaultSession ?? conversation.currentSession;
-    const sessionId = bound?.sessionId ?? fallback;
-    const session = sessionId === null ? null : await reader.session(sessionId);
+    const session = await sessionOf(context);
     if (session !== null) {
       lines.push(
         `Session: ${session.id}, ${session.entries} entries, opened ${new Date(session.openedAt).toISOString()} (${warmth(session.id)})`,
