@@ -161,9 +161,19 @@ export function shown(file: ConfigFile, path: readonly string[], value: unknown)
   if (variable !== undefined) return `${variable.written} (from the environment)`;
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "a map";
-  if (path.some((key) => SECRET.test(key))) return "the value (not shown)";
+  if (path.some((key) => SECRET.test(key)) || path.includes("headers")) return "the value (not shown)";
+  if (path.at(-1) === "base_url") {
+    const address = shownAddress(String(value));
+    return address === null ? "the value (not shown)" : JSON.stringify(address);
+  }
   if (typeof value !== "string") return String(value);
   return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+}
+
+/** An address without what may be secret in it: user, password, query; null where that cannot be told apart. */
+export function shownAddress(text: string): string | null {
+  const url = URL.parse(text);
+  return url === null || url.host === "" ? null : `${url.protocol}//${url.host}${url.pathname}${url.search && "?…"}`;
 }
 
 export function hintFor(path: readonly string[], value: unknown, allowed: string): string {

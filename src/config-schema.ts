@@ -113,7 +113,11 @@ export const http = {
 export const httpRuntime = section({
   kind: z.literal("http", { error: "http" }),
   preset: oneOf(MODEL_PRESETS).optional(),
-  base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl).optional(),
+  base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl)
+    .refine((url) => !isHttpUrl(url) || !namesUser(url), {
+      error: "an address without user and password; what signs in belongs in `key` or `headers`",
+    })
+    .optional(),
   model: words("the name of a model, as its server says it"),
   key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)).optional(),
   window: whole(1_024, 10_000_000).optional(),
@@ -257,4 +261,9 @@ export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unkn
 
 export function isHttpUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+}
+
+function namesUser(url: string): boolean {
+  const { username, password } = new URL(url);
+  return username !== "" || password !== "";
 }

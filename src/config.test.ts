@@ -293,6 +293,30 @@ describe("E2: what is not understood stops the start", () => {
     expect(refusal('a: "b" sk-secret')).not.toMatch(/secret/);
   });
 
+  test("E2: what an address or a header may hide is not shown, and an address names no user", () => {
+    const runtime = (more: string): string => `agents: { main: { runtime: { kind: http, model: m, ${more} } } }`;
+    const allowed = "an address without user and password; what signs in belongs in `key` or `headers`";
+    expect(refusal(runtime("base_url: 'https://me:hush@host/v1?k=hush'"))).toBe(
+      `config.yaml:1: agents.main.runtime.base_url: "https://host/v1?…" is not allowed; allowed: ${allowed}`,
+    );
+    expect(refusal(runtime("base_url: 'https://hush@host/v1'"))).not.toContain("hush");
+    for (const base_url of [
+      "ftp://me:hush@host/hush",
+      "me:hush@host",
+      "host/v1?k=hush",
+      "http://me:hush@",
+      "http:hush@@",
+    ]) {
+      expect(refusal(runtime(`base_url: '${base_url}'`))).not.toContain(":hush");
+      expect(refusal(runtime(`base_url: '${base_url}'`))).not.toContain("k=hush");
+    }
+    for (const headers of ["{ X-A: 4711 }", "[4711]", "'X-A: 4711'", "4711", "{ X-A: [4711] }"]) {
+      expect(refusal(runtime(`preset: ollama, headers: ${headers}`))).not.toContain("4711");
+    }
+    const env = { TERTULIA_MODEL_URL: "https://me:hush@host/v1", TERTULIA_MODEL_NAME: "m" };
+    expect(refusal("", { env })).toBe(`TERTULIA_MODEL_URL: needs ${allowed}`);
+  });
+
   test("E2: the configuration is frozen through and through", () => {
     const config = load("people: { alice: { tokens: [0123456789abcdef] } }\nreset: { types: { dm: { mode: daily } } }");
     const loose: string[] = [];

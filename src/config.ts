@@ -186,7 +186,7 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
   if (model.runtime !== undefined) {
     const name = settings.default_agent ?? Object.keys(settings.agents)[0] ?? "main";
     settings.agents[name]!.runtime = model.runtime;
-    origins[`agents.${name}.runtime`] = "env";
+    for (const setting of Object.keys(model.runtime)) origins[`agents.${name}.runtime.${setting}`] = "env";
   }
 
   const token = given(variables.TERTULIA_TOKEN);
@@ -292,6 +292,7 @@ export function rulesFor(
       reset: reset.policy,
       jobHoldMs: config.reset.jobHoldMs,
       welcome: config.welcome && source.platform !== "http",
+      share: Object.values(config.rooms).some((room) => room.conversation === key && room.share),
       ...present({ defaultSession: agent.defaultSession }),
     },
     from: {

@@ -30,7 +30,7 @@ const KINDS = {
     remedy: "Call from the same origin, or from a program that sends no Origin header.",
   },
   agent_unknown: { status: 404, exit: 1, remedy: "`GET /v1/models` or `tertulia doctor` lists the agents." },
-  conversation_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the conversations." },
+  conversation_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list --json` shows the keys." },
   session_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the sessions." },
   message_unknown: { status: 404, exit: 1, remedy: "Check the id; ids of messages are numbers." },
   route_unknown: { status: 404, exit: 1, remedy: "docs/http.md lists the routes." },
@@ -44,6 +44,12 @@ const KINDS = {
       "Name the session with --session ID (TERTULIA_SESSION_ID is used when set), or say --no-session to bind nothing.",
   },
   session_ended: { status: 409, exit: 1, remedy: "Choose a live session, or `/resume` that one first." },
+  not_shared: {
+    status: 403,
+    exit: 1,
+    remedy:
+      "Say --share (`share` over HTTP), or set rooms.<room>.share; or send with --no-session, which binds nothing.",
+  },
   agent_mismatch: { status: 409, exit: 1, remedy: "A session can only be bound to conversations of its own agent." },
   idempotency_conflict: { status: 422, exit: 1, remedy: "Use a new Idempotency-Key for a different body." },
   queue_full: { status: 429, exit: 1, remedy: "Wait for the agent to answer, or stop its turn with /stop." },
@@ -61,6 +67,11 @@ const KINDS = {
   },
   turn_timeout: { status: 502, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
   runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia doctor` shows the state of each runtime." },
+  runtime_resting: {
+    status: 503,
+    exit: 1,
+    remedy: "Wait a moment and try again; `tertulia doctor` shows the state of each runtime.",
+  },
   runtime_died: { status: 502, exit: 1, remedy: "Try again: the agent is started anew with the conversation so far." },
   store_unavailable: {
     status: 503,
@@ -94,7 +105,7 @@ const KINDS = {
     remedy: "Give yourself the right to write there, or choose another folder with --home or TERTULIA_HOME.",
   },
   disk_full: { status: 503, exit: 3, remedy: "Free some disk space, then start again; nothing was changed." },
-  config_invalid: { status: 500, exit: 2, remedy: "Correct the named key; `tertulia config check` shows all of them." },
+  config_invalid: { status: 500, exit: 2, remedy: "Correct what is named; `tertulia config check` shows all of it." },
   usage: { status: 400, exit: 2, remedy: "`tertulia help` shows the commands." },
   internal: { status: 500, exit: 3, remedy: "Please report this with the lines of the log around it." },
 } as const satisfies Record<string, ErrorKind>;

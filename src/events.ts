@@ -11,6 +11,13 @@ export interface EventPlace {
   readonly homeKey: string;
 }
 
+/** A turn as it is told of: what the model was told stays in the store, events reach everybody in the conversation. */
+export type TurnTold = Omit<Turn, "prompt">;
+
+export function withoutPrompt({ prompt: _, ...told }: Turn): TurnTold {
+  return told;
+}
+
 /** Every event of a gateway, its payload, and when it fires. Events are for people who watch; what must not be lost is in the store. */
 export interface GatewayEvents {
   /** After the commit that took a message in. */
@@ -24,10 +31,10 @@ export interface GatewayEvents {
     readonly turnId: number | null;
   };
   /** A turn's prompt is about to be written; who wants its words watches the turn from here on. */
-  "turn:begun": { readonly turn: Turn; readonly messages: readonly Message[] } & EventPlace;
+  "turn:begun": { readonly turn: TurnTold; readonly messages: readonly Message[] } & EventPlace;
   /** After the commit that ended it. */
   "turn:settled": {
-    readonly turn: Turn;
+    readonly turn: TurnTold;
     readonly text: string;
     readonly silent: boolean;
     readonly messageIds: readonly number[];

@@ -9,7 +9,7 @@ import type { Person } from "./conversation/person.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
-import { EventBus, type GatewayEvents } from "./events.ts";
+import { EventBus, type GatewayEvents, withoutPrompt } from "./events.ts";
 import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { Runtime } from "./runtime/runtime.ts";
@@ -328,7 +328,7 @@ export class Gateway {
     const at = { conversationId: conversation.id, conversationKey: conversation.key };
     const silent = turn.reason === "silent";
     this.events.emit("turn:settled", {
-      turn,
+      turn: withoutPrompt(turn),
       text,
       silent,
       messageIds,

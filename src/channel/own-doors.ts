@@ -284,7 +284,7 @@ export function roomOf(
   if (!key.startsWith("agent:")) {
     throw new TertuliaError("conversation_unknown", `There is no room ${JSON.stringify(room)}.`, {
       remedy:
-        "Name a room of the configuration (rooms:), or give a conversation key; `tertulia sessions list` shows them.",
+        "Name a room of the configuration (rooms:), or give a conversation key; `tertulia sessions list --json` shows them.",
     });
   }
   const own = ownDoorOf(key);

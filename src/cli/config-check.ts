@@ -1,7 +1,10 @@
 import { type Config, type ConfigFlags, configKeys, loadConfig, type Origin, originOf } from "../config.ts";
+import { shownAddress } from "../config-complaint.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output } from "./output.ts";
 import { table } from "./table.ts";
+
+const NOT_SHOWN = "not shown";
 
 /** E2: `tertulia config check` says every problem, or what holds and where each value comes from. */
 export async function configCheck({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
@@ -46,17 +49,25 @@ interface Effective {
   readonly from: Origin;
 }
 
-/** By key path as in the file, with the owner's names in place of `*`. Tokens are counted and never shown. */
+/** Keys whose values are secrets, or may be. */
+const SECRETS: readonly string[] = ["agents.*.runtime.key", "agents.*.runtime.headers.*"];
+
+/** By key path as in the file, with the owner's names in place of `*`. Tokens are counted; no secret is shown. */
 export function effectiveValues(config: Config): Readonly<Record<string, Effective>> {
   const values: Record<string, Effective> = {};
   for (const { path: pattern, fallback } of configKeys()) {
     for (const { path, value } of valuesAt(config, pattern.split("."))) {
       const from = originOf(config, path);
       const isAsWritten = from === "default" && typeof fallback === "string";
-      values[path] = { value: isAsWritten ? fallback : value, from };
+      values[path] = { value: isAsWritten ? fallback : disclosed(pattern, value), from };
     }
   }
   return values;
+}
+
+function disclosed(pattern: string, value: Effective["value"]): Effective["value"] {
+  if (SECRETS.includes(pattern)) return NOT_SHOWN;
+  return pattern.endsWith(".base_url") ? (shownAddress(String(value)) ?? NOT_SHOWN) : value;
 }
 
 interface Found {

@@ -13,7 +13,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .configureHelp({ subcommandTerm: (command) => command.name(), showGlobalOptions: true })
     .addHelpText(
       "after",
-      "\nExit codes: 0 done; 1 refused or failed; 2 wrong call or configuration; 3 the state or the machine is not usable.\nDocumentation: docs/ in the package.",
+      "\nExit codes: 0 done; 1 refused or failed; 2 wrong call or configuration; 3 the state or the machine is not usable, or no gateway runs.\nDocumentation: docs/ in the package.",
     );
   const global = () => program.opts<{ home?: string; config?: string }>();
 
@@ -148,7 +148,7 @@ export async function run(argv: readonly string[]): Promise<void> {
 /** Null where only help was printed: asked for, or in place of a missing subcommand. */
 function usageError({ code, message }: CommanderError, command: string): TertuliaError | null {
   if (code.startsWith("commander.help")) return null;
-  const sentence = message.replace(/^error: /, "").replaceAll("\n", " ");
+  const sentence = message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
   return new TertuliaError("usage", `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`, {
     remedy: `\`${command} --help\` shows what it takes.`,
   });

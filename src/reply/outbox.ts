@@ -1,4 +1,4 @@
-import type { Channel, MessageSender } from "../channel/channel.ts";
+import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
@@ -6,6 +6,8 @@ import { renderNotice } from "./render-notice.ts";
 
 /** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
 const RETRY_MS = [5_000, 25_000, 120_000];
+/** The longest of them, with its jitter. */
+const LONGEST_RETRY_MS = 144_000;
 /** How often a lane whose channel is offline is looked at. */
 const OFFLINE_MS = 5_000;
 const STORE_RETRY_MS = 1_000;
@@ -93,18 +95,19 @@ export class Outbox {
     const [head] = await this.#options.store.openDeliveries({ lane });
     if (head === undefined || head.state !== "queued") return;
     const wait = head.dueAt - this.#options.clock.now();
-    if (wait > 0) this.#later(lane, wait);
+    // The store says at the attempt whether it is due: after a clock was set back it is asked all the same.
+    if (wait > 0) this.#later(lane, Math.min(wait, LONGEST_RETRY_MS), () => this.#work(head));
     else this.#work(head);
   }
 
-  #later(lane: string, ms: number): void {
+  #later(lane: string, ms: number, goOn: () => void): void {
     if (this.#abort.signal.aborted) return;
     this.#timers.get(lane)?.();
     this.#timers.set(
       lane,
       this.#options.clock.after(ms, () => {
         this.#timers.delete(lane);
-        this.#next(lane).catch((cause) => this.#fault(lane, cause));
+        goOn();
       }),
     );
   }
@@ -129,10 +132,7 @@ export class Outbox {
     if (sender === undefined)
       return { kind: "retry", dueAt: now + OFFLINE_MS, reason: "channel is not running", counts: false };
     const text = typeof row.body === "string" ? row.body : renderNotice(row.body);
-    const sent = await sender.send(row.target, text, {
-      idempotencyKey: `tertulia-${row.id}`,
-      signal: this.#abort.signal,
-    });
+    const sent = await this.#hand(row, text, sender);
     switch (sent.kind) {
       case "sent":
         return sent.externalId === undefined
@@ -147,6 +147,19 @@ export class Outbox {
         return { kind: "failed", reason: sent.reason };
       case "retry":
         return this.#again(row, sent.reason, sent.retryAfterMs ?? 0);
+    }
+  }
+
+  /** A sender that throws has a bug: whether the words left is not known then. */
+  async #hand(row: DeliveryRow, text: string, sender: MessageSender): Promise<SendResult> {
+    try {
+      return await sender.send(row.target, text, {
+        idempotencyKey: `tertulia-${row.id}`,
+        signal: this.#abort.signal,
+      });
+    } catch (cause) {
+      this.#options.onFault(asTertuliaError(cause));
+      return { kind: "unknown", reason: "the channel failed" };
     }
   }
 
@@ -183,6 +196,9 @@ export class Outbox {
   #fault(lane: string, cause: unknown): void {
     const error = asTertuliaError(cause);
     this.#options.onFault(error);
-    if (error.code === "store_unavailable") this.#later(lane, STORE_RETRY_MS);
+    if (error.code !== "store_unavailable") return;
+    this.#later(lane, STORE_RETRY_MS, () => {
+      this.#next(lane).catch((again) => this.#fault(lane, again));
+    });
   }
 }

@@ -399,6 +399,24 @@ describe("an agent fails", () => {
     expect(stateOf("s1")).toBe("warm");
   });
 
+  test("B5: what is refused because of the back-off is no failure of its own", async () => {
+    const { acquire, demo } = stage();
+    const runtime = failing(demo);
+    await expect(acquire("s1", { runtime })).rejects.toMatchObject({ code: "runtime_failed" });
+    await expect(acquire("s1", { runtime })).rejects.toMatchObject({ code: "runtime_resting" });
+  });
+
+  test("B5: a clock that is set back does not make a back-off longer", async () => {
+    const { acquire, demo, clock, stateOf } = stage();
+    const runtime = failing(demo);
+    await expect(acquire("s1", { runtime })).rejects.toThrow();
+    runtime.heal();
+    clock.set(clock.now() - 500_000);
+    (await acquire("s1", { runtime })).release();
+    expect(stateOf("s1")).toBe("warm");
+    clock.set(clock.now() + 500_000);
+  });
+
   test("B5: all who wait for an open that fails are told, and a failure is forgotten in time", async () => {
     const { acquire, demo, clock, pool } = stage();
     const runtime = failing(demo);

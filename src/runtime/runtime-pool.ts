@@ -146,15 +146,18 @@ export class RuntimePool {
 
   /**
    * Waits for the session's own handle, and for a place. Rejects with the signal's reason when it aborts, with `runtime_failed` when the
-   * handle cannot be opened or is broken, with what `request` threw, and with `gateway_stopping` once the pool closes.
+   * handle cannot be opened, with `runtime_resting` while a broken one is not tried again, with what `request` threw, and with
+   * `gateway_stopping` once the pool closes.
    */
   acquire({ sessionId, runtime, request, signal, restarts = 0 }: AcquireRequest): Promise<Lease> {
     if (this.#closing) return Promise.reject(stopping());
     if (signal.aborted) return Promise.reject(signal.reason);
     const slot = this.#slotOf(sessionId, runtime, restarts);
-    const { state } = slot;
-    if (state.name === "broken" && this.#clock.now() < state.until) {
-      return Promise.reject(broken(slot, state.problem, state.until - this.#clock.now()));
+    const { state, since } = slot;
+    const now = this.#clock.now();
+    // A clock that was set back does not make the back-off longer.
+    if (state.name === "broken" && since <= now && now < state.until) {
+      return Promise.reject(broken("runtime_resting", slot, state.problem, state.until - now));
     }
 
     const { promise, resolve, reject } = Promise.withResolvers<Lease>();
@@ -320,7 +323,7 @@ export class RuntimePool {
       slot.failures++;
       const until = this.#clock.now() + backOffMs;
       this.#move(slot, { name: "broken", until, forgetAt: until + BROKEN_MEMORY_MS, problem: cause });
-      const error = cause instanceof TertuliaError ? cause : broken(slot, cause, backOffMs);
+      const error = cause instanceof TertuliaError ? cause : broken("runtime_failed", slot, cause, backOffMs);
       for (const other of this.#waiting) if (other.slot === slot) this.#dismiss(other, error);
     }
     this.#serve();
@@ -523,10 +526,11 @@ function include(set: Set<Slot>, slot: Slot, isMember: boolean): void {
   else set.delete(slot);
 }
 
-function broken(slot: Slot, cause: unknown, waitMs: number): TertuliaError {
+/** The open itself has failed, or none was tried because the last one did a short while ago. */
+function broken(code: "runtime_failed" | "runtime_resting", slot: Slot, cause: unknown, waitMs: number): TertuliaError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const sentence = `The runtime ${slot.runtime.name} could not be started; it can be tried again in ${seconds} s.`;
-  return new TertuliaError("runtime_failed", sentence, { cause });
+  return new TertuliaError(code, sentence, { cause });
 }
 
 function stopping(): TertuliaError {

@@ -1,7 +1,7 @@
 import { TertuliaError } from "../errors.ts";
 import type { GatewayEvents } from "../events.ts";
 import type { PermissionOption, TurnEvent } from "../runtime/runtime.ts";
-import type { Settled, Turn } from "../store/store.ts";
+import type { Turn } from "../store/store.ts";
 
 /** What a watcher of a turn sees; a late one is given the text so far first. */
 export type LiveEvent =
@@ -13,7 +13,8 @@ export type LiveEvent =
       readonly title: string;
       readonly options: readonly PermissionOption[];
     }
-  | { readonly type: "end"; readonly settled: Settled };
+  /** Nothing more comes of it: it is settled, here or by a reset. */
+  | { readonly type: "end" };
 
 export interface Watcher {
   onEvent(event: LiveEvent): void;
@@ -71,7 +72,7 @@ export class LiveTurn {
   stop(reason: StopReason): void {
     if (this.#stopReason !== null) return;
     this.#stopReason = reason;
-    for (const id of [...this.#questions.keys()]) this.answer(id, null);
+    this.denyAll();
     this.#abort.abort();
   }
 
@@ -101,6 +102,19 @@ export class LiveTurn {
     this.#tell({ type: "permission", id: question.id, title: question.title, options: question.options });
   }
 
+  isOpen(id: string): boolean {
+    return this.#questions.has(id);
+  }
+
+  /** Of a question that is not open any more there is nothing to deny. */
+  deny(id: string): void {
+    if (this.isOpen(id)) this.answer(id, null);
+  }
+
+  denyAll(): void {
+    for (const id of [...this.#questions.keys()]) this.deny(id);
+  }
+
   /** Answers an open question; null denies it. Throws `request_invalid` for one that is not open. */
   answer(id: string, optionId: string | null): void {
     const question = this.#questions.get(id);
@@ -114,8 +128,9 @@ export class LiveTurn {
     question.answer(optionId);
   }
 
-  end(settled: Settled): void {
-    this.#tell({ type: "end", settled });
+  /** Safe to repeat. */
+  end(): void {
+    this.#tell({ type: "end" });
     this.#watchers.clear();
   }
 

@@ -1,4 +1,4 @@
-import type { TertuliaError } from "../errors.ts";
+import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
 import type { Settled, StoreReader, TurnAnswer } from "../store/store.ts";
 
@@ -11,14 +11,21 @@ export class TurnAnswers {
     this.#reader = reader;
   }
 
-  /** Resolves when the turn has ended, and rejects when that cannot be stored now. */
+  /** Resolves when the turn has ended; rejects when that cannot be stored now, and with `request_invalid` where there is no such turn. */
   async of(turnId: number): Promise<TurnAnswer> {
     const waiting = Promise.withResolvers<TurnAnswer>();
     this.#waiting.set(turnId, [...(this.#waiting.get(turnId) ?? []), waiting]);
-    // Always asked: a reset may have ended a turn whose agent still comes to its end, or has not begun.
-    const answer = await this.#reader.answer(turnId);
-    // Only who asked is answered from the file: the others wait for what ends the turn here.
-    if (answer !== null) this.#leave(turnId, waiting, answer);
+    try {
+      const turn = await this.#reader.turn(turnId);
+      // Always asked: a reset may have ended a turn whose agent still comes to its end, or has not begun.
+      const answer = await this.#reader.answer(turnId);
+      // Only who asked is answered from the file: the others wait for what ends the turn here.
+      if (answer !== null) this.#leave(turnId, waiting)?.resolve(answer);
+      // One that was taken in is gone too, but then nobody waits under its id any more.
+      else if (turn === null) this.#leave(turnId, waiting)?.reject(unknown(turnId));
+    } catch (cause) {
+      this.#leave(turnId, waiting)?.reject(cause);
+    }
     return waiting.promise;
   }
 
@@ -37,10 +44,12 @@ export class TurnAnswers {
     for (const { resolve } of this.#take(turn.id)) resolve({ turn, text, silent: turn.reason === "silent", notices });
   }
 
-  #leave(turnId: number, waiting: PromiseWithResolvers<TurnAnswer>, answer: TurnAnswer): void {
-    const others = this.#take(turnId).filter((other) => other !== waiting);
+  /** The one who waits, if he waits here still. */
+  #leave(turnId: number, waiting: PromiseWithResolvers<TurnAnswer>): PromiseWithResolvers<TurnAnswer> | undefined {
+    const all = this.#take(turnId);
+    const others = all.filter((other) => other !== waiting);
     if (others.length > 0) this.#waiting.set(turnId, others);
-    waiting.resolve(answer);
+    return others.length < all.length ? waiting : undefined;
   }
 
   #take(turnId: number): PromiseWithResolvers<TurnAnswer>[] {
@@ -48,4 +57,8 @@ export class TurnAnswers {
     this.#waiting.delete(turnId);
     return waiting;
   }
+}
+
+function unknown(turnId: number): TertuliaError {
+  return new TertuliaError("request_invalid", `There is no turn ${turnId}.`);
 }

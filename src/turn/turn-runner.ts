@@ -3,7 +3,7 @@ import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
 import { openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { EventBus, EventPlace, GatewayEvents } from "../events.ts";
+import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
 import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
 import type { Claim, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
@@ -15,6 +15,7 @@ import { type TurnLimits, watchLimits } from "./turn-limits.ts";
 
 /** A settlement that the store cannot take is tried again: the answer is not lost while this process lives. */
 const SETTLE_RETRY_MS = 1_000;
+const LONGEST_SETTLE_RETRY_MS = 30_000;
 
 export interface TurnRunnerOptions {
   readonly config: Config;
@@ -74,6 +75,8 @@ export class TurnRunner {
   /** Stops of turns that are begun and have not come here yet. */
   readonly #early = new Map<number, StopReason>();
   #stopReason: StopReason | null = null;
+  /** Settlements that wait to be tried again; a stop of all ends the waits. */
+  readonly #pauses = new Set<() => void>();
   /** Those who wait for a turn to begin. */
   readonly #followers = new Map<number, Follower[]>();
   /** Turns whose agent can be handed more: one steer after the other. */
@@ -89,7 +92,8 @@ export class TurnRunner {
 
   /** The turns that run now, as `turn:begun` told of them. */
   get begun(): readonly GatewayEvents["turn:begun"][] {
-    return [...this.#live.values()].flatMap(({ begun }) => begun ?? []);
+    const going = [...this.#live.values()].filter(({ stopReason }) => stopReason?.kind !== "lost");
+    return going.flatMap(({ begun }) => begun ?? []);
   }
 
   live(turnId: number): LiveTurn | undefined {
@@ -98,8 +102,16 @@ export class TurnRunner {
 
   stop(turnId: number, reason: StopReason): void {
     const live = this.#live.get(turnId);
-    if (live !== undefined) live.stop(reason);
-    else if (reason.kind !== "lost") this.#stopEarly(turnId, reason).catch(this.#options.onFault);
+    live?.stop(reason);
+    if (reason.kind === "lost") this.#end(turnId);
+    else if (live === undefined) this.#stopEarly(turnId, reason).catch(this.#options.onFault);
+  }
+
+  /** A reset ended it: nobody waits for words of it, begun or not, and what its agent still says is nobody's. */
+  #end(turnId: number): void {
+    this.#live.get(turnId)?.end();
+    for (const { watcher } of this.#followers.get(turnId) ?? []) watcher.onEvent({ type: "end" });
+    this.#followers.delete(turnId);
   }
 
   /** A turn that is begun and has not come here yet is stopped when it comes. */
@@ -113,6 +125,7 @@ export class TurnRunner {
   stopAll(reason: StopReason): void {
     this.#stopReason = reason;
     for (const live of this.#live.values()) live.stop(reason);
+    for (const goOn of [...this.#pauses]) goOn();
   }
 
   /**
@@ -167,7 +180,7 @@ export class TurnRunner {
       missed: [],
     });
     if (taken !== "consumed") return;
-    await this.#mark(live, { consumed: [messageId] });
+    if (!(await this.#mark(live, { consumed: [messageId] }))) return;
     const waitedIn = own.turnId;
     if (waitedIn === null || (await this.#options.store.turn(waitedIn)) !== null) return;
     this.#options.events.step({ kind: "taken_in", turnId: waitedIn });
@@ -195,6 +208,8 @@ export class TurnRunner {
       return await this.#settle(live, failedBy(asTertuliaError(cause), live.text));
     } finally {
       this.#live.delete(turn.id);
+      // Whatever ended it: nobody waits for more words of it.
+      live.end();
     }
   }
 
@@ -256,7 +271,7 @@ export class TurnRunner {
       return lease;
     } catch (cause) {
       if (live.stopReason !== null) return cancelledEnding(live);
-      // An agent that dies while it is opened is the session's own fault (R7).
+      // An agent that dies while it is opened is the session's own fault (R7); one that was not even tried is not.
       const error = asTertuliaError(cause);
       return { ...failedBy(error, ""), sessionFault: error.code === "runtime_failed" };
     }
@@ -283,7 +298,7 @@ export class TurnRunner {
     if (runtime.effectsAtPrompt === "none") marking.catch(this.#options.onFault);
     else if (!(await marking)) return "lost";
     else live.hasEffects = true;
-    live.begun = { turn: live.turn, messages: material.messages, ...place };
+    live.begun = { turn: withoutPrompt(live.turn), messages: material.messages, ...place };
     this.#options.events.emit("turn:begun", live.begun);
     this.#options.events.step({ kind: "prompted", turnId: live.turn.id });
     const steering: Steering = { lease, material, done: Promise.resolve() };
@@ -296,29 +311,35 @@ export class TurnRunner {
       if (result === "given_up") turn.catch(this.#options.onFault);
       this.#steering.delete(live.turn.id);
       // What the agent has taken in is of this turn, also when it was taken in just before the end (G-CON-06).
-      await steering.done;
+      patience.begin();
+      await Promise.race([steering.done, patience.over]);
       return result;
     } finally {
       this.#steering.delete(live.turn.id);
+      live.denyAll();
       patience.cancel();
     }
   }
 
-  /** After a stop the agent has a while to end; then it is given up, and its late words are thrown away. */
-  #patience(live: LiveTurn): { readonly over: Promise<"given_up">; cancel(): void } {
+  /**
+   * After a stop the agent has a while to end; then it is given up, and its late words are thrown away. After its own end
+   * as long is waited for what it was being handed.
+   */
+  #patience(live: LiveTurn): { readonly over: Promise<"given_up">; begin(): void; cancel(): void } {
     const { clock, config } = this.#options;
-    let cancelTimer = (): void => undefined;
+    let cancelTimer: (() => void) | null = null;
     const { promise, resolve } = Promise.withResolvers<"given_up">();
-    const start = (): void => {
-      cancelTimer = clock.after(config.turn.stopGraceMs, () => resolve("given_up"));
+    const begin = (): void => {
+      cancelTimer ??= clock.after(config.turn.stopGraceMs, () => resolve("given_up"));
     };
-    if (live.signal.aborted) start();
-    else live.signal.addEventListener("abort", start, { once: true });
+    if (live.signal.aborted) begin();
+    else live.signal.addEventListener("abort", begin, { once: true });
     return {
       over: promise,
+      begin,
       cancel: () => {
-        live.signal.removeEventListener("abort", start);
-        cancelTimer();
+        live.signal.removeEventListener("abort", begin);
+        cancelTimer?.();
       },
     };
   }
@@ -353,11 +374,12 @@ export class TurnRunner {
   #ask(live: LiveTurn, event: Extract<TurnEvent, { type: "permission" }>): void {
     const { clock, config } = this.#options;
     // Where nobody is there who could be asked, it is denied at once.
-    if (live.stopReason !== null || !live.canBeAsked) {
+    // So is a second question under the id of an open one: an answer could not say which of them it is for.
+    if (live.stopReason !== null || !live.canBeAsked || live.isOpen(event.id)) {
       event.answer(null);
       return;
     }
-    const cancel = clock.after(config.turn.permissionTimeoutMs, () => live.answer(event.id, null));
+    const cancel = clock.after(config.turn.permissionTimeoutMs, () => live.deny(event.id));
     live.ask({
       ...event,
       answer: (optionId) => {
@@ -383,23 +405,34 @@ export class TurnRunner {
   async #settle(live: LiveTurn, ending: TurnEnding): Promise<boolean> {
     const { store, clock, claim, onFault, onSettled, onUnsettled } = this.#options;
     const { id: turnId, attempt } = live.turn;
-    while (live.stopReason?.kind !== "lost") {
+    for (let waitMs = SETTLE_RETRY_MS; live.stopReason?.kind !== "lost"; waitMs *= 2) {
       try {
         const result = await store.settle({ turnId, attempt, now: clock.now(), ...ending }, claim());
         if (result.kind === "not_running") return false;
         this.#live.delete(turnId);
-        live.end(result);
+        live.end();
         onSettled(result);
         return true;
       } catch (cause) {
         const error = asTertuliaError(cause);
         onFault(error);
         onUnsettled(turnId, error);
-        if (error.code !== "store_unavailable" || live.stopReason?.kind === "shutdown") return false;
-        await new Promise<void>((resolve) => clock.after(SETTLE_RETRY_MS, resolve));
+        // A turn that is left running would keep its session from ever going on.
+        if (error.code === "stale_claim" || this.#stopReason !== null) return false;
+        await this.#pause(Math.min(waitMs, LONGEST_SETTLE_RETRY_MS));
       }
     }
     return false;
+  }
+
+  /** Until the time is over, or all are stopped. */
+  async #pause(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#options.clock.after(ms, resolve);
+    this.#pauses.add(resolve);
+    await promise;
+    cancel();
+    this.#pauses.delete(resolve);
   }
 }
 

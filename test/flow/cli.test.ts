@@ -376,6 +376,20 @@ describe("config check", () => {
     expect(JSON.stringify(shown)).not.toContain(secret);
     expect(shown[0]?.out).toMatch(/people\.alice\.tokens +file +1, not shown/);
   });
+
+  test("E2 nor is one in a model's key, its headers or the query of its address", async () => {
+    const headers = { Authorization: "hush" };
+    const runtime = { kind: "http", model: "m", key: "hush", base_url: "https://host:8443/v1?k=hush", headers };
+    file("config.yaml", JSON.stringify({ agents: { main: { runtime } } }));
+    const shown = [await tertulia("config", "check"), await tertulia("config", "check", "--json")];
+    expect(shown.map(({ code }) => code)).toEqual([0, 0]);
+    expect(JSON.stringify(shown)).not.toContain("hush");
+    expect(JSON.parse(shown[1]?.out ?? "").values).toMatchObject({
+      "agents.main.runtime.base_url": { value: "https://host:8443/v1?…", from: "file" },
+      "agents.main.runtime.key": { value: "not shown" },
+      "agents.main.runtime.headers.Authorization": { value: "not shown" },
+    });
+  });
 });
 
 describe("E4 the file alone", () => {

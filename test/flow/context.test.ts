@@ -180,7 +180,13 @@ describe("context", () => {
   test("H2, H3, H8, H11 C6 a handoff, its end and what was said meanwhile are facts of the turns", async () => {
     const first = await says("hello", { ...ann, rules: shared });
     const terminal = await type("dinner at eight");
-    await gateway.send({ person: OWNER, room: first.key, text: "Dinner at eight.", sessionId: terminal.sessionId, share: true });
+    await gateway.send({
+      person: OWNER,
+      room: first.key,
+      text: "Dinner at eight.",
+      sessionId: terminal.sessionId,
+      share: true,
+    });
     const bound = await says("where?", { ...ann, rules: shared });
     expect(bound.sessionId).toBe(terminal.sessionId);
     expect(bound.facts).toMatch(/\nSource: Telegram \(group: "Kitchen"\)\n/);
@@ -243,7 +249,13 @@ describe("context", () => {
       await room.says("hm", { ...ann, rules: shared, addressed: false });
       agreesWith(await gateway.nextContext(first.key), await says("so?", { ...ann, rules: shared }));
       const terminal = await type("dinner");
-      await gateway.send({ person: OWNER, room: first.key, text: "Dinner.", sessionId: terminal.sessionId, share: true });
+      await gateway.send({
+        person: OWNER,
+        room: first.key,
+        text: "Dinner.",
+        sessionId: terminal.sessionId,
+        share: true,
+      });
       const bound = await gateway.nextContext(first.key);
       expect(bound.session).toBe(terminal.sessionId);
       agreesWith(bound, await says("where?", { ...ann, rules: shared }));

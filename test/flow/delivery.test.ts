@@ -118,6 +118,17 @@ describe("delivery", () => {
     expect(bot.sent).toHaveLength(1);
   });
 
+  test("O4 a sender that throws leaves an unknown delivery, and the lane goes on", async () => {
+    const bug = Promise.reject<{ kind: "sent" }>(new Error("bug"));
+    bug.catch(() => undefined);
+    bot.answers.push(bug);
+    await bot.says("say once", { rules: { busyMode: "queue" } });
+    await bot.says("say next", { rules: { busyMode: "queue" } });
+    await until(() => bot.sent.length === 1);
+    expect(bot.sent.map((sent) => sent.text)).toEqual(["next"]);
+    await untilStates(["unknown", "delivered"]);
+  });
+
   test("O4, G-DLV-01 a cut after the words left is unknown: shown, and not doubled", async () => {
     bot.answers.push({ kind: "unknown", reason: "connection reset" });
     await bot.says("say once", { rules: { busyMode: "queue" } });

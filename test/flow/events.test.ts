@@ -247,3 +247,19 @@ describe("readers that go away or do not read", () => {
     }),
   );
 });
+
+describe("what is not told", () => {
+  test(
+    "C3 what the model was told is not in the events of a turn",
+    httpStory(async (stage) => {
+      const listener = await Listener.at(stage);
+      const key = doorKey("http", "me");
+      await say(stage, key, "say one");
+      await say(stage, key, "say two");
+      const turns = (await listener.until(settled("two"))).filter(({ event }) => event.startsWith("turn:"));
+      const told = turns.flatMap(({ data }) => (data.turn === undefined ? [] : [data.turn]));
+      expect(told).toHaveLength(4);
+      for (const turn of told) expect(turn).not.toHaveProperty("prompt");
+    }),
+  );
+});

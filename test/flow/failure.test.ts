@@ -1,5 +1,14 @@
+import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { Gateway, type Person } from "../../src/gateway.ts";
+import { turnProblem } from "../../src/reply/turn-problem.ts";
+import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store, TurnAnswer } from "../../src/store/store.ts";
 import { story } from "../support/harness.ts";
+import { createManualClock } from "../support/manual-clock.ts";
+import { temporaryFolder } from "../support/store.ts";
 
 describe("an agent that fails", () => {
   test(
@@ -308,3 +317,267 @@ describe("nothing to say", () => {
     }),
   );
 });
+
+describe("an agent that keeps no rules", () => {
+  test("T5 T7 one that never says whether it took a message in is not waited for longer than stop_grace", async () => {
+    const stage = await oddStage(
+      {
+        async turn(_, { signal, onEvent }) {
+          await onEvent({ type: "text", text: "so far" });
+          await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+          return { outcome: "cancelled", text: "so far" };
+        },
+        steer: () => new Promise(() => undefined),
+      },
+      { turn: { busy_mode: "steer" } },
+    );
+    const words = await stage.says("one");
+    await stage.rests();
+    const next = await stage.says("two");
+    await stage.rests();
+    await stage.says("/stop");
+    await stage.passes(6_000);
+    expect(await stage.answer(words)).toMatchObject({ turn: { state: "interrupted", reason: "stopped" } });
+    await stage.passes(1_000);
+    await stage.says("/stop");
+    await stage.passes(6_000);
+    expect(await stage.answer(next)).toMatchObject({ turn: { state: "interrupted" } });
+    await stage.end();
+  });
+
+  test("T5 an answer is kept though a message that was handed over hangs, and what comes of that too late is nobody's", async () => {
+    const [handed, asked] = [Promise.withResolvers<"consumed">(), Promise.withResolvers<void>()];
+    const stage = await oddStage(
+      {
+        async turn() {
+          await asked.promise;
+          return { outcome: "done", text: "answered" };
+        },
+        steer: () => handed.promise,
+      },
+      { turn: { busy_mode: "steer" } },
+    );
+    const words = await stage.says("one");
+    await stage.rests();
+    const next = await stage.says("two");
+    await stage.rests();
+    asked.resolve();
+    await stage.passes(6_000);
+    expect(await stage.answer(words)).toMatchObject({ turn: { state: "answered" }, text: "answered" });
+    handed.reject(new Error("too late"));
+    await stage.passes(1_000);
+    expect(await stage.answer(next)).toMatchObject({ turn: { state: "answered" } });
+    await stage.end(["internal: Something went wrong inside Tertulia."]);
+  });
+
+  test("H12 a question asked again while it is open is denied at once, and the answer is for the first", async () => {
+    const answers: (string | null)[] = [];
+    const asking = Promise.withResolvers<void>();
+    const stage = await oddStage({
+      async turn(_, { onEvent }) {
+        await asking.promise;
+        const ask = (): Promise<void> =>
+          new Promise((resolve) => {
+            void onEvent({
+              ...QUESTION,
+              answer: (option) => {
+                answers.push(option);
+                resolve();
+              },
+            });
+          });
+        await Promise.all([ask(), ask()]);
+        return { outcome: "done", text: "ok" };
+      },
+    });
+    const words = await stage.says("one");
+    stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+    asking.resolve();
+    await stage.rests();
+    expect(answers).toEqual([null]);
+    stage.gateway.answerPermission({ person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" });
+    await stage.passes(600_000);
+    expect(answers).toEqual([null, "y"]);
+    expect(await stage.answer(words)).toMatchObject({ text: "ok" });
+    await stage.end();
+  });
+
+  test("H12 a question that is open at the end of its turn is denied then, and leaves nothing open", async () => {
+    const answers: (string | null)[] = [];
+    const asking = Promise.withResolvers<void>();
+    const stage = await oddStage({
+      async turn(_, { onEvent }) {
+        await asking.promise;
+        await onEvent({ ...QUESTION, answer: (option) => answers.push(option) });
+        return { outcome: "done", text: "ok" };
+      },
+    });
+    const words = await stage.says("one");
+    stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+    asking.resolve();
+    await stage.rests();
+    expect(await stage.answer(words)).toMatchObject({ text: "ok" });
+    expect(answers).toEqual([null]);
+    await stage.end();
+  });
+
+  test("B5 R7 messages that meet a resting runtime do not count against their session", async () => {
+    let opens = 0;
+    const stage = await oddStage({}, {}, () => {
+      opens++;
+      throw new Error("spawn ENOENT");
+    });
+    const first = await stage.says("a");
+    await stage.rests();
+    expect(await stage.answer(first)).toMatchObject({ turn: { reason: "runtime_failed" } });
+    for (const text of ["b", "c", "d"]) {
+      const words = await stage.says(text);
+      await stage.rests();
+      const answer = await stage.answer(words);
+      expect(answer).toMatchObject({ turn: { state: "failed", reason: "runtime_resting" } });
+      expect(turnProblem(answer)).toMatchObject({ status: 503, exitCode: 1, remedy: expect.stringContaining("Wait") });
+    }
+    expect(opens).toBe(1);
+    expect((await stage.says("e")).sessionId).toBe(first.sessionId);
+    await stage.rests();
+    await stage.end();
+  });
+
+  test("T8 a settlement that cannot be written is tried again, ever more rarely, until it can be or all is stopped", async () => {
+    const stage = await oddStage({});
+    const { settle } = stage.store;
+    const tries: number[] = [];
+    let isBroken = true;
+    stage.store.settle = async (...given) => {
+      tries.push(stage.clock.now());
+      if (isBroken) throw new Error("a bug");
+      return settle.apply(stage.store, given);
+    };
+    const words = await stage.says("one");
+    await stage.passes(100_000);
+    const waits = tries.slice(1).map((at, n) => at - tries[n]!);
+    expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    isBroken = false;
+    await stage.passes(30_000);
+    expect(await stage.answer(words)).toMatchObject({ turn: { state: "answered" } });
+    isBroken = true;
+    await stage.says("two");
+    await stage.passes(20_000);
+    await stage.end(stage.faults);
+  });
+
+  test("R4 whoever watches a turn hears its end when a reset ends it, begun or not", async () => {
+    const stage = await oddStage(
+      {
+        async turn(_, { signal }) {
+          await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+          return { outcome: "cancelled", text: "" };
+        },
+      },
+      { turn: { busy_mode: "queue" } },
+    );
+    const seen: string[] = [];
+    for (const text of ["one", "two"]) {
+      const words = await stage.says(text);
+      await stage.rests();
+      stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: ({ type }) => seen.push(`${text} ${type}`) });
+    }
+    await stage.says("/new");
+    await stage.rests();
+    expect(seen.toSorted()).toEqual(["one end", "two end"]);
+    expect(stage.gateway.turnsBegun).toEqual([]);
+    await stage.end();
+  });
+
+  test("T3 who asks how a turn ended is refused where there is no such turn, or it cannot be read", async () => {
+    const stage = await oddStage({});
+    await expect(stage.gateway.answerOf(4711)).rejects.toMatchObject({ code: "request_invalid" });
+    const { answer } = stage.store;
+    stage.store.answer = async () => {
+      throw new Error("disk");
+    };
+    await expect(stage.gateway.answerOf(1)).rejects.toThrow("disk");
+    stage.store.answer = answer;
+    await stage.end();
+  });
+});
+
+const OWNER: Person = { id: "owner", role: "owner" };
+const QUESTION = {
+  type: "permission",
+  id: "q",
+  title: "May I?",
+  options: [{ id: "y", label: "yes", kind: "allow_once" }],
+} as const;
+
+/** A gateway whose agent does what the test says; `end` stops it and looks at what was logged. */
+async function oddStage(session: Partial<AgentSession>, config: object = {}, open = (): void => undefined) {
+  const folder = temporaryFolder();
+  const clock = createManualClock(1_700_000_000_000);
+  const faults: string[] = [];
+  writeFileSync(`${folder.path}/config.yaml`, JSON.stringify({ welcome: false, ...config }));
+  const opened = openSqliteStore({ path: `${folder.path}/state.db`, clock });
+  const store: Store & { -readonly [Verb in "settle" | "answer"]: Store[Verb] } = opened;
+  const runtime: Runtime = {
+    name: "demo",
+    history: "own",
+    effectsAtPrompt: "none",
+    probe: async () => ({ ok: true, detail: "" }),
+    forget: async () => undefined,
+    close: async () => undefined,
+    async open() {
+      open();
+      return {
+        ref: "odd",
+        how: "created",
+        turn: async () => ({ outcome: "done", text: "ok" }),
+        park: async () => undefined,
+        onDead: () => () => undefined,
+        ...session,
+      };
+    },
+  };
+  const gateway = new Gateway({
+    config: loadConfig({ flags: { home: folder.path }, env: {} }),
+    store,
+    clock,
+    chance: () => 0,
+    runtimes: { demo: runtime },
+    log: { info: () => undefined, warn: () => undefined, error: (_, message) => faults.push(message) },
+  });
+  await gateway.start();
+  const rests = async (): Promise<void> => {
+    for (let round = 0; round < 30; round++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  const passes = async (ms: number): Promise<void> => {
+    await rests();
+    for (let left = ms; left > 0; left -= 1_000) {
+      await clock.advance(Math.min(1_000, left));
+      await rests();
+    }
+  };
+  return {
+    gateway,
+    store,
+    clock,
+    faults,
+    rests,
+    passes,
+    says: (text: string) =>
+      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text }),
+    /** Of a turn that has ended; it is not waited for. */
+    async answer({ turnId }: { turnId: number | null }): Promise<TurnAnswer> {
+      const answer = await store.answer(turnId ?? 0);
+      if (answer === null) throw new Error("The turn has not ended.");
+      return answer;
+    },
+    async end(logged: readonly string[] = []): Promise<void> {
+      const stopped = gateway.stop();
+      await passes(6_000);
+      await stopped;
+      expect(clock.pending).toBe(0);
+      expect(faults).toEqual(logged);
+      folder.remove();
+    },
+  };
+}

@@ -42,7 +42,9 @@ export class Database {
     if (this.#db.isOpen) this.#db.close();
   }
 
+  /** Who still reads when the store has closed, such as a command under way, is told so. */
   #told<T>(call: () => T): T {
+    if (!this.#db.isOpen) throw new TertuliaError("gateway_stopping", "The gateway has stopped.");
     try {
       return call();
     } catch (error) {
