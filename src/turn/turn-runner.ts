@@ -312,7 +312,9 @@ export class TurnRunner {
       this.#steering.delete(live.turn.id);
       // What the agent has taken in is of this turn, also when it was taken in just before the end (G-CON-06).
       patience.begin();
-      await Promise.race([steering.done, patience.over]);
+      const steered = await Promise.race([steering.done, patience.over]);
+      // An agent that still holds a message could answer it besides its own turn: it is not used again.
+      if (steered === "given_up") void lease.discard();
       return result;
     } finally {
       this.#steering.delete(live.turn.id);

@@ -367,6 +367,8 @@ describe("an agent that keeps no rules", () => {
     handed.reject(new Error("too late"));
     await stage.passes(1_000);
     expect(await stage.answer(next)).toMatchObject({ turn: { state: "answered" } });
+    // It may still take the message in, and would answer it a second time.
+    expect(stage.gateway.pool.list().map(({ restarts }) => restarts)).toEqual([1]);
     await stage.end(["internal: Something went wrong inside Tertulia."]);
   });
 
