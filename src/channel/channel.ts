@@ -1,3 +1,4 @@
+import type { Heard } from "../message/heard.ts";
 import type { Platform } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import type { AdmitOutcome, InboundEvent } from "../store/store.ts";
@@ -28,6 +29,8 @@ export interface Inbox {
   readonly cursor: string | null;
   /** Resolves when the events and the cursor are durable; only then may the platform be acknowledged. */
   commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
+  /** The same for what a platform says, before the gate has judged it. */
+  hear?(events: readonly Heard[], cursor?: string): Promise<void>;
 }
 
 export interface MessageSender {
