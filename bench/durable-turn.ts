@@ -44,7 +44,7 @@ async function finish(store: Store, claim: Claim, turn: Turn): Promise<void> {
   const settled = await store.settle(
     {
       ...report,
-      runtime: { name: "none", ref: "r" },
+      runtime: { name: "none", ref: "r", status: "healthy", restarts: 0 },
       outcome: { state: "answered", text: ANSWER },
       parts: [ANSWER],
       usage: USAGE,

@@ -38,6 +38,7 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
     }
   }
 
+  yield* unknownRuntimes(settings);
   yield* idleHttpModes(settings);
   for (const [platform, { home }] of Object.entries(settings.platforms)) {
     if (home !== undefined && isOwnDoor(platform as Platform)) {
@@ -62,6 +63,21 @@ export function* repeatedTokens(people: Settings["people"]): Generator<Objection
     for (const [n, token] of tokens.entries()) {
       if (known.has(token)) yield { path: ["people", id, "tokens", String(n)], allowed: "a token given only once" };
       known.add(token);
+    }
+  }
+}
+
+/** Every name of a runtime that is used must be one that is described; `demo` always is. */
+export function* unknownRuntimes({ runtimes, agents, platforms, chats }: Settings): Generator<Objection> {
+  const known = [...new Set(["demo", ...Object.keys(runtimes)])];
+  for (const [name, { runtime }] of Object.entries(agents)) {
+    if (runtime.kind === "named" && !known.includes(runtime.name))
+      yield { path: ["agents", name, "runtime"], allowed: `${known.join(", ")}, or a runtime described in place` };
+  }
+  for (const [layer, named] of [["platforms", platforms] as const, ["chats", chats] as const]) {
+    for (const [name, { runtime }] of Object.entries(named)) {
+      if (runtime !== undefined && !known.includes(runtime))
+        yield { path: [layer, name, "runtime"], allowed: known.join(", ") };
     }
   }
 }

@@ -132,12 +132,29 @@ export const httpRuntime = section({
   error: "preset or base_url is needed",
 });
 
+const RUNTIME_KINDS = "demo, http, as in `runtime: { kind: demo }`";
+
+/** A runtime by its name under `runtimes:`, as it is told apart from one that is described in place. */
+const namedRuntime = z.strictObject({ kind: z.literal("named"), name: z.string() });
+
+export const runtime = z.discriminatedUnion(
+  "kind",
+  [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime],
+  { error: RUNTIME_KINDS },
+);
+
+/** By its name, or described in place. */
+export const agentRuntime = z.preprocess(
+  (written) => (typeof written === "string" ? { kind: "named", name: written } : written),
+  z.discriminatedUnion("kind", [...runtime.def.options, namedRuntime], {
+    error: RUNTIME_KINDS,
+  }),
+);
+
 export const agent = section({
   display_name: words("a text").optional(),
   prompt: words("a text").optional(),
-  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime], {
-    error: "demo, http, as in `runtime: { kind: demo }`",
-  }),
+  runtime: agentRuntime,
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),
   handoff_ttl: duration("1s", "7d").optional(),
@@ -162,6 +179,7 @@ export const SCHEMA = section({
   log: section({ level: oneOf(LOG_LEVELS).default("info") }).prefault({}),
   agents: mapOf("agents by name", keyName, agent).prefault({ main: { runtime: { kind: "demo" } } }),
   default_agent: keyName.optional(),
+  runtimes: mapOf("runtimes by name", keyName, runtime).default({}),
   people: mapOf("people by id", keyName, person).prefault({}),
   rooms: mapOf("rooms by name", roomName, section({ conversation: sessionKey, share: onOff.default(false) })).prefault(
     {},
@@ -197,16 +215,22 @@ export const SCHEMA = section({
       debounce_ms: whole(0, 60_000).optional(),
       home: words("a chat id in quotes").optional(),
       prompt: words("a text").optional(),
+      runtime: keyName.optional(),
     }),
   ).prefault({}),
   chats: mapOf(
     "settings by session key",
     sessionKey,
-    section({ busy_mode: oneOf(BUSY_MODES).optional(), prompt: words("a text").optional() }),
+    section({
+      busy_mode: oneOf(BUSY_MODES).optional(),
+      prompt: words("a text").optional(),
+      runtime: keyName.optional(),
+    }),
   ).prefault({}),
   pool: section({
     idle_minutes: whole(1, 525_600).default(60),
     max_warm: whole(1, 10_000).default(32),
+    max_memory_mb: whole(1, 10_000_000).optional(),
   }).prefault({}),
   handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
   delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
@@ -239,11 +263,20 @@ export function configKeys(): readonly ConfigKey[] {
   return keysUnder(SCHEMA, "");
 }
 
+/** Keys of a runtime, wherever it is described. */
+export function runtimeKeys(path: string): readonly ConfigKey[] {
+  return keysUnder(runtime, path);
+}
+
 export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
   if (schema instanceof z.ZodOptional) return keysUnder(schema.def.innerType, path, fallback);
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return keysUnder(schema.def.innerType, path, schema.def.defaultValue);
   }
+  if (schema === agentRuntime)
+    return [{ path, allowed: "a name under `runtimes`, or a runtime described in place" }, ...keysUnder(runtime, path)];
+  if (schema instanceof z.ZodRecord && schema.def.valueType === runtime)
+    return [{ path: `${path}.*`, allowed: "a runtime, as under `agents.<name>.runtime`" }];
   if (schema instanceof z.ZodRecord) return keysUnder(schema.def.valueType, `${path}.*`);
   if (schema instanceof z.ZodDiscriminatedUnion) {
     // The key that tells the options apart stands once, with all it may say.

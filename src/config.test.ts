@@ -3,7 +3,15 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Config, type ConfigFlags, configKeys, loadConfig, originOf, rulesFor } from "./config.ts";
+import {
+  type Config,
+  type ConfigFlags,
+  configKeys,
+  defaultRuntimeOf,
+  loadConfig,
+  originOf,
+  rulesFor,
+} from "./config.ts";
 import { TertuliaError } from "./errors.ts";
 import type { Source } from "./message/source.ts";
 
@@ -56,7 +64,7 @@ describe("E1: where settings come from", () => {
       client: {},
       http: { host: "127.0.0.1", port: 8378, token: "auto" },
       log: { level: "info" },
-      agents: { main: { name: "main", displayName: "main", runtime: { kind: "demo" }, handoffTtlMs: 3_600_000 } },
+      agents: { main: { name: "main", displayName: "main", runtime: "demo", handoffTtlMs: 3_600_000 } },
       defaultAgent: "main",
       people: { owner: { id: "owner", role: "owner", tokens: [] } },
       turn: { busyMode: "collect", turnIdleTimeoutMs: 600_000, turnTimeoutMs: 7_200_000, stopGraceMs: 5000 },
@@ -219,7 +227,15 @@ describe("E2: what is not understood stops the start", () => {
     ],
     ["log: loud", 'log: "loud" is not allowed; allowed: a map of level'],
     ["[]", "a list is not allowed; allowed: a map of timezone, http"],
-    ["agents: { main: { runtime: demo } }", 'agents.main.runtime: "demo" is not allowed; allowed: demo, http, as in'],
+    [
+      "agents: { main: { runtime: demon } }",
+      'agents.main.runtime: "demon" is not allowed; allowed: demo, or a runtime',
+    ],
+    [
+      "platforms: { telegram: { runtime: local } }",
+      'platforms.telegram.runtime: "local" is not allowed; allowed: demo',
+    ],
+    ["runtimes: { local: { kind: demon } }", 'runtimes.local.kind: "demon" is not allowed; allowed: demo, http'],
     ["agents: { main: {} }", "agents.main.runtime: is missing; allowed: demo"],
     ["agents: {}", "agents: a map is not allowed; allowed: at least one agent"],
     ["agents: { job: { runtime: { kind: demo } } }", 'agents.job: "job" is no name for it'],
@@ -442,6 +458,22 @@ describe("G-CFG-02: one default, and overrides that hold", () => {
       return [{ key: path, fallback: shown, range: allowed }];
     });
     expect(documented).toEqual(expected);
+  });
+
+  test("B7: a runtime has a name of its own, or that of its agent; chat goes over platform over agent", () => {
+    const config = load(
+      `runtimes: { local: { kind: http, preset: ollama, model: m } }
+agents: { main: { runtime: local }, nova: { runtime: { kind: http, preset: vllm, model: n } } }
+platforms: { telegram: { runtime: demo } }
+chats: { "agent:main:telegram:dm:99": { runtime: local } }`,
+    );
+    expect(Object.keys(config.runtimes).sort()).toEqual(["demo", "http:nova", "local"]);
+    const at = (agent: string, key: string, platform: "telegram" | "console") =>
+      defaultRuntimeOf(config, { agent, key, platform }).name;
+    expect(at("main", "agent:main:console:dm:x", "console")).toBe("local");
+    expect(at("main", "agent:main:telegram:dm:1", "telegram")).toBe("demo");
+    expect(at("main", "agent:main:telegram:dm:99", "telegram")).toBe("local");
+    expect(at("nova", "agent:nova:console:dm:x", "console")).toBe("http:nova");
   });
 
   const isOverride = (path: string) => /^reset\.(platforms|types|chats)\./.test(path);

@@ -26,6 +26,7 @@ import {
   type ModelPreset,
   type person,
   type policy,
+  type runtime,
   type Settings,
 } from "./config-schema.ts";
 import type { Role } from "./conversation/person.ts";
@@ -35,7 +36,7 @@ import { TertuliaError } from "./errors.ts";
 import type { ChatType, Platform, Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 
-export { type ConfigKey, configKeys, type LogLevel, type ModelPreset } from "./config-schema.ts";
+export { type ConfigKey, configKeys, type LogLevel, type ModelPreset, runtimeKeys } from "./config-schema.ts";
 
 export interface Config {
   /** The state folder, absolute. */
@@ -57,6 +58,8 @@ export interface Config {
   /** By name. This and every other map here has no prototype: a lookup finds only what was configured. */
   readonly agents: Readonly<Record<string, AgentConfig>>;
   readonly defaultAgent: string;
+  /** By name: those of `runtimes:`, those described in an agent (named after kind and agent), and always `demo`. */
+  readonly runtimes: Readonly<Record<string, RuntimeConfig>>;
   /** By id; always has `owner`. */
   readonly people: Readonly<Record<string, PersonConfig>>;
   readonly rooms: Readonly<Record<string, RoomConfig>>;
@@ -97,14 +100,23 @@ export interface Config {
           /** The chat that is the home channel there. */
           readonly home?: string;
           readonly prompt?: string;
+          /** What runs the agents there, by name. */
+          readonly runtime?: string;
         }
       >
     >
   >;
   /** By session key. */
-  readonly chats: Readonly<Record<string, { readonly busyMode?: BusyMode; readonly prompt?: string }>>;
+  readonly chats: Readonly<
+    Record<string, { readonly busyMode?: BusyMode; readonly prompt?: string; readonly runtime?: string }>
+  >;
   /** `idleMinutes` goes up to a year, which is more than one timer can hold (2^31-1 ms). */
-  readonly pool: { readonly idleMinutes: number; readonly maxWarm: number };
+  readonly pool: {
+    readonly idleMinutes: number;
+    readonly maxWarm: number;
+    /** What all warm agents may hold together; absent: no limit (B4). */
+    readonly maxMemoryMb?: number;
+  };
   readonly handoff: { readonly ttlMs: number };
   readonly delivery: { readonly ttlMs: number };
   /** C5: what the model sees has stand-ins for user and chat ids. */
@@ -119,7 +131,8 @@ export interface AgentConfig {
   readonly name: string;
   readonly displayName: string;
   readonly prompt?: string;
-  readonly runtime: RuntimeConfig;
+  /** What runs it unless chat or platform say otherwise: a name in `runtimes`. */
+  readonly runtime: string;
   readonly defaultSession?: string;
   readonly busyMode?: BusyMode;
   /** Its own, else the gateway's. */
@@ -308,6 +321,37 @@ export function rulesFor(
   };
 }
 
+/** What runs a conversation while nobody has switched it by `/runtime`: chat over platform over agent (B7). Throws `agent_unknown`. */
+export function defaultRuntimeOf(
+  config: Config,
+  { agent: name, key, platform }: { agent: string; key: string; platform: Platform },
+): { name: string; from: string } {
+  const agent = config.agents[name];
+  if (!agent) throw new TertuliaError("agent_unknown", `There is no agent "${name}".`);
+  const { value, from } = first<string>([
+    [`chats.${key}.runtime`, config.chats[key]?.runtime],
+    [`platforms.${platform}.runtime`, config.platforms[platform]?.runtime],
+    [`agents.${name}.runtime`, agent.runtime],
+  ]);
+  return { name: value, from };
+}
+
+/** What runs a conversation now: what was chosen by `/runtime`, as long as it is configured, else the default (B7). */
+export function runtimeOf(
+  config: Config,
+  conversation: {
+    readonly agent: string;
+    readonly key: string;
+    readonly target: { readonly platform: Platform };
+    readonly runtime: { readonly name: string | null };
+  },
+): string {
+  const { name: chosen } = conversation.runtime;
+  if (chosen !== null && config.runtimes[chosen] !== undefined) return chosen;
+  const { agent, key, target } = conversation;
+  return defaultRuntimeOf(config, { agent, key, platform: target.platform }).name;
+}
+
 function first<T>(layers: readonly (readonly [from: string, value: T | undefined])[]): { from: string; value: T } {
   for (const [from, value] of layers) if (value !== undefined) return { from, value };
   throw new TertuliaError("internal", "A setting has no default.");
@@ -333,7 +377,7 @@ function build(settings: Settings) {
       return {
         name,
         displayName: written.display_name ?? name,
-        runtime: runtimeConfig(written.runtime),
+        runtime: runtimeName(name, written.runtime),
         handoffTtlMs: written.handoff_ttl ?? handoff.ttlMs,
         ...present({
           prompt: written.prompt,
@@ -343,6 +387,10 @@ function build(settings: Settings) {
       };
     }),
     defaultAgent: settings.default_agent ?? Object.keys(settings.agents)[0] ?? "",
+    runtimes: table(
+      { demo: { kind: "demo" }, ...inPlace(settings.agents), ...settings.runtimes } as Settings["runtimes"],
+      runtimeConfig,
+    ),
     people: table({ owner: UNNAMED, ...settings.people }, (written, id): PersonConfig => {
       const role = written.role ?? (id === "owner" ? "owner" : "member");
       return { id, role, tokens: written.tokens, ...present({ name: written.name }) };
@@ -378,12 +426,16 @@ function build(settings: Settings) {
         debounceMs: written.debounce_ms,
         home: written.home,
         prompt: written.prompt,
+        runtime: written.runtime,
       }),
     ),
-    chats: table(settings.chats, (written) => present({ busyMode: written.busy_mode, prompt: written.prompt })),
+    chats: table(settings.chats, (written) =>
+      present({ busyMode: written.busy_mode, prompt: written.prompt, runtime: written.runtime }),
+    ),
     pool: {
       idleMinutes: pool.idle_minutes,
       maxWarm: pool.max_warm,
+      ...present({ maxMemoryMb: pool.max_memory_mb }),
     },
     handoff,
     delivery: { ttlMs: settings.delivery.ttl },
@@ -391,7 +443,20 @@ function build(settings: Settings) {
   } satisfies Partial<Config>;
 }
 
-function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfig {
+/** A runtime that is described in an agent is named after both. */
+function runtimeName(agentName: string, written: z.output<typeof agent>["runtime"]): string {
+  if (written.kind === "named") return written.name;
+  return written.kind === "demo" ? "demo" : `${written.kind}:${agentName}`;
+}
+
+function inPlace(agents: Settings["agents"]): Settings["runtimes"] {
+  const described = Object.entries(agents).flatMap(([name, { runtime: written }]) =>
+    written.kind === "named" || written.kind === "demo" ? [] : [[runtimeName(name, written), written] as const],
+  );
+  return Object.fromEntries(described);
+}
+
+function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
   return {

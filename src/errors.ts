@@ -29,6 +29,7 @@ const KINDS = {
     exit: 1,
     remedy: "Call from the same origin, or from a program that sends no Origin header.",
   },
+  runtime_unknown: { status: 404, exit: 1, remedy: "`tertulia runtimes` lists the runtimes." },
   agent_unknown: { status: 404, exit: 1, remedy: "`GET /v1/models` or `tertulia doctor` lists the agents." },
   conversation_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list --json` shows the keys." },
   session_unknown: { status: 404, exit: 1, remedy: "`tertulia sessions list` shows the sessions." },

@@ -2,9 +2,10 @@ import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "./b
 import type { Channel } from "./channel/channel.ts";
 import { EventIntake } from "./channel/event-intake.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
-import type { Config } from "./config.ts";
+import { type Config, runtimeOf } from "./config.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
+import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
 import type { Person } from "./conversation/person.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
@@ -18,6 +19,7 @@ import { createRuntimes, describeAgent } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
+  ConversationRow,
   InboundEvent,
   Settled,
   Store,
@@ -71,7 +73,7 @@ export class Gateway {
   readonly #store: Store;
   readonly #ids: IdSource;
   readonly #ground: ContextGround;
-  /** By agent; agents of the demo share one. */
+  /** By name. */
   readonly #runtimes: ReadonlyMap<string, Runtime>;
   readonly #channels: readonly Channel[];
   readonly #engine: Engine;
@@ -121,7 +123,7 @@ export class Gateway {
       ids,
       claim,
       pool: this.pool,
-      runtimeOf: (agent) => this.#runtimeOf(agent),
+      runtimeOf: (home) => this.#runtimeNamed(runtimeOf(config, home)),
       events: this.events,
       onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
       onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
@@ -164,8 +166,7 @@ export class Gateway {
     });
     const warmth = (sessionId: string): string =>
       this.pool.list().find((handle) => handle.sessionId === sessionId)?.state ?? "cold";
-    const known = new Map(Object.keys(config.agents).map((agent) => [agent, describeAgent(config, agent)]));
-    const about = (agent: string) => known.get(agent) ?? describeAgent(config, agent);
+    const about = (agent: string, runtime: string) => describeAgent(config, agent, runtime);
     this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth, about });
     this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
   }
@@ -247,6 +248,21 @@ export class Gateway {
       now: this.#clock.now(),
       nonce: this.#ids.token(),
     });
+  }
+
+  /** B6: a conversation's runtimes as other programs read them, with what they keep there themselves. */
+  async agentState({ id, currentSession, ...conversation }: ConversationRow): Promise<AgentState> {
+    const states = currentSession === null ? [] : await this.#store.runtimeStates(currentSession);
+    const runtime = runtimeOf(this.config, conversation);
+    return agentStateOf(await this.#store.agentState(id), { runtime, states });
+  }
+
+  /** Merges keys of others into it. Throws `conversation_unknown`. */
+  async keepAgentState(key: string, patch: Readonly<Record<string, unknown>>): Promise<void> {
+    this.#mustRun();
+    const conversation = await this.#store.conversation(key);
+    if (conversation === null) throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
+    await this.#store.keep({ kind: "agent_state", conversationId: conversation.id, patch }, this.#holdClaim());
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */
@@ -340,9 +356,9 @@ export class Gateway {
       this.events.emit("delivery:written", { delivery, text: deliveryText(delivery), ...at });
   }
 
-  #runtimeOf(agent: string): Runtime {
-    const runtime = this.#runtimes.get(agent);
-    if (runtime === undefined) throw new TertuliaError("agent_unknown", `There is no agent ${agent} any more.`);
+  #runtimeNamed(name: string): Runtime {
+    const runtime = this.#runtimes.get(name);
+    if (runtime === undefined) throw new TertuliaError("runtime_unknown", `There is no runtime ${name}.`);
     return runtime;
   }
 

@@ -1,4 +1,4 @@
-import type { AgentConfig, Config } from "./config.ts";
+import type { Config, RuntimeConfig } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
@@ -9,40 +9,42 @@ import type { Clock } from "./util/clock.ts";
 export interface RuntimesOptions {
   readonly clock: Clock;
   readonly chance: () => number;
-  /** By kind, instead of the built-in ones. */
+  /** By name or by kind, instead of the built-in ones. */
   readonly given?: Readonly<Record<string, Runtime>>;
 }
 
-/** One runtime for each agent of the configuration; those of the demo share one. Throws `config_invalid`. */
+/** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`. */
 export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
-  const demo = options.given?.demo ?? createDemoRuntime({ clock: options.clock });
-  return new Map(Object.values(config.agents).map((agent) => [agent.name, createRuntime(agent, options, demo)]));
+  return new Map(
+    Object.entries(config.runtimes).map(([name, runtime]) => [name, createRuntime(name, runtime, options)]),
+  );
 }
 
-function createRuntime(
-  { name, runtime }: AgentConfig,
-  { clock, chance, given }: RuntimesOptions,
-  demo: Runtime,
-): Runtime {
-  if (runtime.kind === "demo") return demo;
-  const other = given?.[runtime.kind];
+function createRuntime(name: string, runtime: RuntimeConfig, { clock, chance, given }: RuntimesOptions): Runtime {
+  const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
-  const { preset, baseUrl, window, headers, ...model } = runtime;
-  const written = {
-    headers,
-    ...(baseUrl === undefined ? {} : { baseUrl }),
-    ...(window === undefined ? {} : { window }),
-  };
-  const server = preset === undefined ? written : withPreset(preset, written);
-  return createHttpRuntime({ name: `http:${name}`, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+  switch (runtime.kind) {
+    case "demo":
+      return createDemoRuntime({ name, clock });
+    case "http": {
+      const { preset, baseUrl, window, headers, ...model } = runtime;
+      const written = {
+        headers,
+        ...(baseUrl === undefined ? {} : { baseUrl }),
+        ...(window === undefined ? {} : { window }),
+      };
+      const server = preset === undefined ? written : withPreset(preset, written);
+      return createHttpRuntime({ name, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+    }
+  }
 }
 
-/** R5: what a person is told of an agent. */
-export function describeAgent(config: Config, name: string): AgentFacts {
-  const agent = config.agents[name];
-  const base = { agent: agent?.displayName ?? name, runtime: agent?.runtime.kind ?? "none" };
-  if (agent?.runtime.kind !== "http") return base;
-  const { preset, baseUrl, window, model } = agent.runtime;
+/** R5: what a person is told of an agent on a runtime. */
+export function describeAgent(config: Config, name: string, runtimeName: string): AgentFacts {
+  const runtime = config.runtimes[runtimeName];
+  const base = { agent: config.agents[name]?.displayName ?? name, runtime: labelOf(runtimeName) };
+  if (runtime?.kind !== "http") return base;
+  const { preset, baseUrl, window, model } = runtime;
   const known = preset === undefined ? undefined : withPreset(preset, {});
   const endpoint = localAddress(baseUrl ?? known?.baseUrl);
   return {
@@ -52,6 +54,11 @@ export function describeAgent(config: Config, name: string): AgentFacts {
     windowFrom: window !== undefined ? "configured" : known !== undefined ? "preset" : "default",
     ...(endpoint === null ? {} : { endpoint }),
   };
+}
+
+/** A runtime that is described in its agent is called by its kind. */
+function labelOf(runtimeName: string): string {
+  return runtimeName.split(":", 1)[0] ?? runtimeName;
 }
 
 /** Only of this machine, and without what an address can hide: user, password, query. */

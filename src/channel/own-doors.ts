@@ -1,4 +1,4 @@
-import { type Config, rulesFor } from "../config.ts";
+import { type Config, defaultRuntimeOf, rulesFor, runtimeOf } from "../config.ts";
 import type { AgentFacts } from "../conversation/agent-facts.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import { ownDoorChatId, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
@@ -11,12 +11,13 @@ import type {
   AdmitOutcome,
   AdmitRules,
   ConversationRef,
+  ConversationRow,
   DeliveryRow,
   InboundEvent,
   MessageEvent,
   StoreReader,
 } from "../store/store.ts";
-import { textNotice } from "../turn/command/command.ts";
+import { type CommandContext, textNotice } from "../turn/command/command.ts";
 import { commandOf } from "../turn/command/commands.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
@@ -76,7 +77,7 @@ export interface OwnDoorsOptions {
   /** Where a session's agent is: warm, busy, cold. */
   readonly warmth: (sessionId: string) => string;
   /** What a person is told of an agent (R5). */
-  readonly about: (agent: string) => AgentFacts;
+  readonly about: (agent: string, runtime: string) => AgentFacts;
 }
 
 export class OwnDoors {
@@ -93,18 +94,20 @@ export class OwnDoors {
     if (text.trim() === "")
       throw new TertuliaError("request_invalid", "The message is empty.", { remedy: "Send some text." });
     const place = await this.#placeOf(request);
-    const { key: _, agent, rules, ...where } = place;
+    const { key, agent, rules, ...where } = place;
+    const conversation = await this.#options.reader.conversation(key);
+    const runtimeHere = this.#runtimeHere(place, conversation);
     const event = await this.#eventFor(
       {
         ...where,
-        rules: { ...rules, about: this.#options.about(agent) },
+        rules: { ...rules, about: this.#options.about(agent, runtimeHere.name) },
         freshId: ids.session(clock.now()),
         speaker: speakerOf(request.person),
         text,
         saidAt: clock.now(),
         ...(request.idempotency === undefined ? {} : { idempotency: request.idempotency }),
       },
-      place,
+      { ...place, conversation, runtimeHere },
       request,
     );
     const { account, platform } = place.source;
@@ -114,7 +117,7 @@ export class OwnDoors {
 
   async #eventFor(
     base: Omit<MessageEvent, "kind" | "addressed" | "once">,
-    place: Place,
+    place: Place & Pick<CommandContext, "conversation" | "runtimeHere">,
     request: SayRequest,
   ): Promise<InboundEvent> {
     const { config, reader, clock, warmth, about } = this.#options;
@@ -138,9 +141,11 @@ export class OwnDoors {
       config,
       reader,
       agent: place.agent,
-      about: about(place.agent),
+      about: about(place.agent, place.runtimeHere.name),
+      aboutOn: (runtime) => about(place.agent, runtime),
+      runtimeHere: place.runtimeHere,
       source: place.source,
-      conversation: await reader.conversation(place.key),
+      conversation: place.conversation,
       key: place.key,
       speaker: base.speaker,
       args: found.args,
@@ -148,6 +153,15 @@ export class OwnDoors {
       warmth,
     });
     return { ...base, kind: "command", ...answer };
+  }
+
+  #runtimeHere(
+    { agent, key, source: { platform } }: Place,
+    conversation: ConversationRow | null,
+  ): CommandContext["runtimeHere"] {
+    const { config } = this.#options;
+    const configured = defaultRuntimeOf(config, { agent, key, platform }).name;
+    return { configured, name: conversation === null ? configured : runtimeOf(config, conversation) };
   }
 
   /** The source, target, key and settings of a door, or of a conversation named by its key. */

@@ -1,4 +1,12 @@
-import { type Config, type ConfigFlags, configKeys, loadConfig, type Origin, originOf } from "../config.ts";
+import {
+  type Config,
+  type ConfigFlags,
+  configKeys,
+  loadConfig,
+  type Origin,
+  originOf,
+  runtimeKeys,
+} from "../config.ts";
 import { shownAddress } from "../config-complaint.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output } from "./output.ts";
@@ -50,19 +58,39 @@ interface Effective {
 }
 
 /** Keys whose values are secrets, or may be. */
-const SECRETS: readonly string[] = ["agents.*.runtime.key", "agents.*.runtime.headers.*"];
+const SECRETS: readonly string[] = [
+  "agents.*.runtime.key",
+  "agents.*.runtime.headers.*",
+  "runtimes.*.key",
+  "runtimes.*.headers.*",
+];
 
 /** By key path as in the file, with the owner's names in place of `*`. Tokens are counted; no secret is shown. */
 export function effectiveValues(config: Config): Readonly<Record<string, Effective>> {
   const values: Record<string, Effective> = {};
-  for (const { path: pattern, fallback } of configKeys()) {
-    for (const { path, value } of valuesAt(config, pattern.split("."))) {
+  const written = asWritten(config);
+  for (const { path: pattern, fallback } of [...configKeys(), ...runtimeKeys("runtimes.*")]) {
+    for (const { path, value } of valuesAt(written, pattern.split("."))) {
       const from = originOf(config, path);
       const isAsWritten = from === "default" && typeof fallback === "string";
       values[path] = { value: isAsWritten ? fallback : disclosed(pattern, value), from };
     }
   }
   return values;
+}
+
+/** With each runtime where it is described: in its agent, or under its name. */
+function asWritten(config: Config) {
+  const isNamed = (name: string): boolean => config.origins[`runtimes.${name}`] !== undefined;
+  const agents = Object.entries(config.agents).map(([name, agent]) => {
+    const inPlace = config.origins[`agents.${name}.runtime.kind`] !== undefined || !isNamed(agent.runtime);
+    return [name, inPlace ? { ...agent, runtime: config.runtimes[agent.runtime] } : agent] as const;
+  });
+  return {
+    ...config,
+    agents: Object.fromEntries(agents),
+    runtimes: Object.fromEntries(Object.entries(config.runtimes).filter(([name]) => isNamed(name))),
+  };
 }
 
 function disclosed(pattern: string, value: Effective["value"]): Effective["value"] {

@@ -236,12 +236,12 @@ async function refusedFinding(config: Config): Promise<Finding> {
 
 // ---- agents and doors
 
-async function agentFinding(config: Config, { name, runtime: { kind } }: AgentConfig): Promise<Finding> {
+async function agentFinding(config: Config, { name, runtime: runtimeName }: AgentConfig): Promise<Finding> {
   const check = `agent ${name}`;
-  const runtime = createRuntimes(config, { clock: systemClock, chance: Math.random }).get(name)!;
+  const runtime = createRuntimes(config, { clock: systemClock, chance: Math.random }).get(runtimeName)!;
   try {
     const { ok, version, detail } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
-    const text = `runtime ${kind}${version === undefined ? "" : ` ${version}`}: ${detail}`;
+    const text = `runtime ${runtimeName}${version === undefined ? "" : ` ${version}`}: ${detail}`;
     if (ok) return { check, state: "ok", text };
     return {
       check,

@@ -11,7 +11,7 @@ export async function start(flags: { home?: string; config?: string; port?: stri
   const logFile = process.stderr.isTTY ? join(config.home, "gateway.log") : undefined;
   const running = await startGateway({ config, log: await createLog(config, logFile) });
   const readyMs = Math.round(performance.now());
-  const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime.kind})`);
+  const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime})`);
   const isLoopback =
     config.http.host.startsWith("127.") || config.http.host === "::1" || config.http.host === "localhost";
   const who =

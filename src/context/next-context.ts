@@ -1,7 +1,7 @@
-import { rulesFor } from "../config.ts";
+import { rulesFor, runtimeOf } from "../config.ts";
 import type { ConversationRow, StoreReader } from "../store/store.ts";
 import { sourceOfConversation } from "./door-line.ts";
-import { type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";
+import { asSeenBy, type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";
 
 /** C7: what a conversation's next turn would be told. */
 export interface NextContext {
@@ -22,8 +22,9 @@ export async function nextContextOf(
   const { config, reader, now } = options;
   const { agent, key, id } = conversation;
   const { rules } = rulesFor(config, { agent, key, source: sourceOfConversation(conversation) });
-  const material = await reader.nextTurnMaterial({ conversationId: id, now, rules });
-  if (material === null) throw new Error(`conversation ${id} is gone`);
+  const found = await reader.nextTurnMaterial({ conversationId: id, now, rules });
+  if (found === null) throw new Error(`conversation ${id} is gone`);
+  const material = await asSeenBy(runtimeOf(config, found.home), found, reader);
   return {
     conversation: key,
     session: material.session.id === "" ? null : material.session.id,

@@ -3,7 +3,7 @@ import { bindingState } from "../conversation/binding.ts";
 import { hasSeveralSpeakers, parseSessionKey } from "../conversation/session-key.ts";
 import type { Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
-import type { OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
+import type { Exchange, OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
 import type { EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { createIdMask } from "./id-mask.ts";
@@ -31,8 +31,7 @@ export async function openRequestFor(
   options: ContextOptions & { reader: StoreReader; runtime: Runtime; signal: AbortSignal },
 ): Promise<OpenRequest> {
   const { reader, runtime, signal } = options;
-  // A reference means something only to the runtime that gave it (B7).
-  const ref = material.runtimeState?.runtime === runtime.name ? material.runtimeState.ref : null;
+  const ref = material.runtimeState?.ref;
   const request = {
     sessionId: material.session.id,
     sessionKey: material.home.key,
@@ -41,8 +40,36 @@ export async function openRequestFor(
     signal,
   };
   if (runtime.history === "own") return { ...request, primer: await primerOf(material, options) };
-  const exchanges = await reader.exchanges({ sessionId: material.session.id, beforeEntry: material.throughEntry + 1 });
-  return { ...request, primer: await seedsOf(material, reader), exchanges };
+  return { ...request, primer: await seedsOf(material, reader), exchanges: await exchangesOf(material, options) };
+}
+
+/** The material as this runtime has the session (B7): what it has not seen, and its own reference. */
+export async function asSeenBy(
+  runtime: string,
+  material: TurnMaterial,
+  reader: Pick<StoreReader, "seenBy">,
+): Promise<TurnMaterial> {
+  if (material.runtimeState === null || material.runtimeState.runtime === runtime) return material;
+  const { session, throughEntry } = material;
+  return { ...material, ...(await reader.seenBy({ sessionId: session.id, runtime, throughEntry })) };
+}
+
+/** What another runtime was sent holds what that one had missed: here only the words of its turns count (B7). */
+async function exchangesOf(
+  material: TurnMaterial,
+  options: ContextOptions & { reader: StoreReader; runtime: Runtime },
+): Promise<readonly Exchange[]> {
+  const { reader, runtime } = options;
+  const sessionId = material.session.id;
+  const exchanges = await reader.exchanges({ sessionId, beforeEntry: material.throughEntry + 1 });
+  if (exchanges.every((exchange) => exchange.runtime === runtime.name)) return exchanges;
+  const entries = await reader.transcript({ sessionId, after: 0, only: "standing", limit: material.throughEntry });
+  const showing = showingOf(material, options, entries);
+  return exchanges.map((exchange) => {
+    if (exchange.runtime === runtime.name) return exchange;
+    const own = entries.filter(({ turnId, role }) => turnId === exchange.turnId && role === "user");
+    return { ...exchange, prompt: own.map((entry) => renderEntry(entry, showing).text).join("\n") };
+  });
 }
 
 /** What a conversation without a name was seeded with. */
@@ -87,12 +114,16 @@ export function turnInputFor(
   moment: ContextOptions & { now: number; nonce: string },
 ): TurnInput {
   const missed = missedBy(agent, material.missed);
+  const isCut = missed.length > 0 && material.missedMore > 0;
   const showing = showingOf(material, moment, missed);
   return {
     turnId: material.turn.id,
     facts: factsOf(material, moment),
     text: material.messages.map((message) => renderWords(message, showing)).join("\n"),
-    missed: missed.map((entry) => renderEntry(entry, showing)),
+    missed: [
+      ...(isCut ? [{ role: "mark" as const, text: `${material.missedMore} earlier lines are not shown` }] : []),
+      ...missed.map((entry) => renderEntry(entry, showing)),
+    ],
   };
 }
 

@@ -192,6 +192,8 @@ function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSe
         `You know nothing of it; "tertulia sessions show ${args.previous}" reads it back.`
       );
     }
+    case "runtime_changed":
+      return `this conversation was run by ${args.from} until now, and is run by ${args.to} from here on; what was said before is yours to go on from.`;
     case "handoff_ended":
       return `this door spoke in session ${args.session} for a while; ${endText(String(args.why))}, and it is in its own session again.`;
     default:

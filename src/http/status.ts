@@ -20,7 +20,7 @@ export function statusRoutes({ gateway, startedAt }: { gateway: Gateway; started
       agents: Object.values(config.agents).map((agent) => ({
         name: agent.name,
         displayName: agent.displayName,
-        runtime: agent.runtime.kind,
+        runtime: agent.runtime,
       })),
       counts: await gateway.reader.counts(),
       warm: pool.list(),

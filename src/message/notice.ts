@@ -20,6 +20,8 @@ export type NoticeCode =
   | "undone" //            /undo; args.what (turn, reset, binding), args.text, args.session
   | "titled" //            /title; args.session, args.title
   | "policy_set" //        /autoreset; args.text: the policy as a sentence
+  | "runtime_set" //       /runtime; args.from, args.to, and what the agent is now
+  | "fell_back" //         B7; a runtime failed its first turn; args.from, args.to
   | "home_set" //          /sethome; args.platform
   | "not_done" //          a command changed nothing; args.reason
   | "welcome" //           R8; what the agent is

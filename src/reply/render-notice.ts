@@ -61,6 +61,13 @@ export function renderNotice({ code, args }: Notice): string {
         ...facts(args),
         "/help lists the commands.",
       ]);
+    case "runtime_set":
+      return joined([
+        `From the next message on ${args.to} runs this conversation; it is given what was said here. /runtime back returns to ${args.from}.`,
+        ...facts(args),
+      ]);
+    case "fell_back":
+      return `The runtime ${args.from} failed its first turn here, so ${args.to} runs this conversation again. Say it once more, or try again with /runtime ${args.from}.`;
     case "binding_ended":
       return `The handoff between ${args.door} and session ${args.session} has ended (${bindingFault(String(args.reason))}). That door speaks in its own session again.`;
     case "session_ended_here":
@@ -74,6 +81,7 @@ function interrupted(partial: string, reason: string): string {
     reset: "The conversation was reset before the answer was complete",
     stopped: "The turn was stopped",
     resumed: "The conversation went on in another session before the answer was complete",
+    switched: "The conversation went on with another runtime before the answer was complete",
     superseded: "A newer message interrupted the answer",
     shutdown: "The gateway was stopped before the answer was complete",
   };
@@ -133,6 +141,7 @@ function notDone(reason: string): string {
     title_nothing: "Nothing was said here yet: there is no session to name.",
     title_forbidden: "Only the owner of the session that this door speaks in names it.",
     policy_forbidden: "Only the person of this conversation, or the owner, sets its reset policy.",
+    runtime_forbidden: "Only the owner decides what runs a conversation.",
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;

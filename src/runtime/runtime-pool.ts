@@ -43,6 +43,7 @@ export interface Lease {
   /** Whether the handle was opened for this lease. */
   readonly cold: boolean;
   readonly how: OpenedHow;
+  /** Up to now. */
   readonly restarts: number;
   release(): void;
   /** The handle is not to be used again (it hangs, it lost its session): counts as a restart. Settles when it is closed. Never rejects. */
@@ -176,13 +177,16 @@ export class RuntimePool {
 
   /**
    * The session has ended (R4), or has to be opened anew: an idle handle is parked now, and the promise waits for that; a busy one is parked
-   * when it is released or discarded, without the promise waiting. Who waits for the session gets a new handle. Safe to repeat.
+   * when it is released or discarded, without the promise waiting. Who waits for the session gets a new handle. With a runtime's name only
+   * that one's handle goes. Safe to repeat.
    */
-  async drop(sessionId: string): Promise<void> {
-    const dropped = [...(this.#slots.get(sessionId)?.values() ?? [])];
-    this.#slots.delete(sessionId);
+  async drop(sessionId: string, runtimeName?: string): Promise<void> {
+    const known = this.#slots.get(sessionId);
+    const dropped = [...(known?.values() ?? [])].filter(({ runtime: { name } }) => (runtimeName ?? name) === name);
+    for (const { runtime } of dropped) known?.delete(runtime.name);
+    if (known?.size === 0) this.#slots.delete(sessionId);
     for (const waiter of this.#waiting) {
-      if (waiter.slot.sessionId === sessionId) waiter.slot = this.#slotOf(sessionId, waiter.slot.runtime, 0);
+      if (dropped.includes(waiter.slot)) waiter.slot = this.#slotOf(sessionId, waiter.slot.runtime, 0);
     }
     for (const slot of dropped) this.#remembered.delete(slot);
     const over = dropped.filter((slot) => slot.state.name !== "busy").map((slot) => this.#end(slot));
@@ -257,7 +261,9 @@ export class RuntimePool {
       session: handle.session,
       cold: handle.leases++ === 0,
       how: handle.session.how,
-      restarts: slot.restarts,
+      get restarts() {
+        return slot.restarts;
+      },
       release: () => {
         end ??= holds(slot, handle) ? this.#settle(slot, handle) : this.#end(slot);
       },

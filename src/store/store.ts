@@ -112,7 +112,9 @@ export interface CommandEvent extends EventBase {
     /** The chat's own reset policy (R1); null: the configured one again. */
     | { readonly kind: "policy"; readonly policy: ResetPolicy | null }
     /** This chat is the home of its platform for this agent. */
-    | { readonly kind: "home" };
+    | { readonly kind: "home" }
+    /** What runs this conversation from its next turn on (B7); null: the configured one. `from` is what runs it now. */
+    | { readonly kind: "runtime"; readonly to: string | null; readonly from: string };
   /**
    * The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). Where nothing is
    * done, `not_done` with the reason takes its place.
@@ -368,8 +370,15 @@ export interface Settlement {
       };
   /** The reply in parts as the platform takes them (O3); one part at pull doors. */
   readonly parts?: readonly string[];
-  /** What ran it, and by what reference its session is opened next time; absent when nothing was opened. */
-  readonly runtime?: { readonly name: string; readonly ref: string };
+  /** What ran it or was to, how it is now, and by what reference its session is opened next time; without one where nothing was opened. */
+  readonly runtime?: {
+    readonly name: string;
+    readonly ref?: string;
+    readonly status: RuntimeStatus;
+    readonly restarts: number;
+  };
+  /** Of a runtime that was just switched to: it has answered, or the conversation goes back to the one before and says so (B7). */
+  readonly trial?: "passed" | "failed";
   /** A failure of this session's own making: three in a row suspend it (R7). */
   readonly sessionFault?: boolean;
   readonly usage?: Usage;
@@ -430,7 +439,13 @@ export type KeepChange =
   | { readonly kind: "person"; readonly person: { readonly id: string; readonly name?: string; readonly role: Role } }
   /** Drops what is past its time: seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
   | { readonly kind: "prune"; readonly now: number }
-  | { readonly kind: "title"; readonly sessionId: string; readonly title: string };
+  | { readonly kind: "title"; readonly sessionId: string; readonly title: string }
+  /** Merged key by key into what others keep with a conversation (B6); arrays and plain values are replaced. */
+  | {
+      readonly kind: "agent_state";
+      readonly conversationId: number;
+      readonly patch: Readonly<Record<string, unknown>>;
+    };
 export interface KeepResult {
   /** Rows that a prune removed. */
   readonly removed: number;
@@ -475,6 +490,16 @@ export interface StoreReader {
     agent?: string;
     limit?: number;
   }): Promise<readonly SessionRow[]>;
+  /** Every runtime that had the session, the last used first (B6). */
+  runtimeStates(sessionId: string): Promise<readonly RuntimeStateRow[]>;
+  /** What others keep with a conversation (B6). */
+  agentState(conversationId: number): Promise<Readonly<Record<string, unknown>>>;
+  /** A session as one of its runtimes has it: the same parts of a turn's material, where another runtime had the session last (B7). */
+  seenBy(query: {
+    sessionId: string;
+    runtime: string;
+    throughEntry: number;
+  }): Promise<Pick<TurnMaterial, "runtimeState" | "missed" | "missedMore">>;
   /** Background jobs of a session that are open, the oldest first. */
   jobs(sessionId: string): Promise<readonly JobRow[]>;
   /** The home chats of an agent, one a platform (C1). */
@@ -534,13 +559,16 @@ export interface TurnMaterial {
   readonly throughEntry: number;
   /** Lines of this turn's place that the session has not seen (H11), newest last, at most 20; `more` counts the older ones. */
   readonly roomLines: { readonly lines: readonly Message[]; readonly more: number; readonly bound: SeenBound };
-  /** Entries before this turn's own that the runtime has not seen (B7), at most 40. */
+  /** Entries before this turn's own that the runtime has not seen (B7), the last 40; `missedMore` counts the older ones. */
   readonly missed: readonly EntryRow[];
+  readonly missedMore: number;
   /** The conversation's turn before was cancelled and no tool ran: an empty answer may be asked for once more (O5). */
   readonly afterCancel: boolean;
 }
 export interface ExchangeRow {
   readonly turnId: number;
+  /** What ran it. */
+  readonly runtime: string;
   /** As it was sent. */
   readonly prompt: string;
   readonly reply: string | null;
@@ -576,8 +604,18 @@ export interface ConversationRow {
   readonly target: Target;
   /** By /autoreset; null: the configured policy holds. */
   readonly resetOverride: ResetPolicy | null;
+  readonly runtime: RuntimeChoice;
   readonly at: number;
   readonly openTurns: number;
+}
+/** What was chosen by /runtime (B7). */
+export interface RuntimeChoice {
+  /** Null: the configured one. */
+  readonly name: string | null;
+  /** The way back; null where nothing was switched yet. */
+  readonly before: string | null;
+  /** It was switched to and has not answered yet. */
+  readonly isOnTrial: boolean;
 }
 export interface JobRow {
   readonly id: string;

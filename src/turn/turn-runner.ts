@@ -1,12 +1,12 @@
 import type { Config } from "../config.ts";
 import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
-import { openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
+import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
 import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
-import type { Claim, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
+import type { Claim, ConversationRow, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
@@ -25,7 +25,8 @@ export interface TurnRunnerOptions {
   readonly ids: IdSource;
   readonly claim: () => Claim;
   readonly pool: RuntimePool;
-  readonly runtimeOf: (agent: string) => Runtime;
+  /** What runs a session, by its home conversation (B7). */
+  readonly runtimeOf: (home: ConversationRow) => Runtime;
   readonly events: EventBus;
   /** All messages of a waiting turn were handed to the running one: the waiting turn is gone. */
   readonly onTakenIn: (turnId: number, into: number) => void;
@@ -47,10 +48,10 @@ interface Run {
   readonly limits: TurnLimits;
 }
 
-/** What the agent answered, and by what it is to be opened next time. */
+/** What the agent answered, and on what. */
 interface Heard {
   readonly result: TurnResult;
-  readonly runtime: { readonly name: string; readonly ref: string };
+  readonly lease: Lease;
 }
 
 interface Steering {
@@ -197,9 +198,13 @@ export class TurnRunner {
     for (const follower of this.#followers.get(turn.id) ?? []) this.#attach(live, follower);
     this.#followers.delete(turn.id);
     try {
-      const material = await this.#options.store.turnMaterial(turn.id);
-      if (material === null) return false;
-      const runtime = this.#options.runtimeOf(material.session.agent);
+      const found = await this.#options.store.turnMaterial(turn.id);
+      if (found === null) return false;
+      const runtime = this.#options.runtimeOf(found.home);
+      const material = await asSeenBy(runtime.name, found, this.#options.store);
+      // Its handle would still hold the session as it was before another runtime went on with it.
+      const isReturn = found.runtimeState !== null && found.runtimeState.runtime !== runtime.name;
+      if (isReturn && runtime.history === "gateway") await this.#options.pool.drop(material.session.id, runtime.name);
       const ending = await this.#converse(live, material, runtime);
       return await this.#settle(live, ending);
     } catch (cause) {
@@ -225,10 +230,10 @@ export class TurnRunner {
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
-      if (!isWorthAnother(run, first.result)) return { ...endingOf(live, first.result), runtime: first.runtime };
+      if (!isWorthAnother(run, first.result)) return heardEnding(run, first);
       live.restart();
       const second = await this.#attempt(run);
-      return "result" in second ? { ...endingOf(live, second.result), runtime: second.runtime } : second;
+      return "result" in second ? heardEnding(run, second) : second;
     } finally {
       limits.cancel();
     }
@@ -236,7 +241,7 @@ export class TurnRunner {
 
   /** One prompt to the agent: what it answered, or the turn's ending where there was no answer to have. */
   async #attempt(run: Run): Promise<Heard | TurnEnding> {
-    const { live, runtime } = run;
+    const { live } = run;
     const lease = await this.#acquire(run);
     if (!("session" in lease)) return lease;
     let result: TurnResult | "lost" | "given_up";
@@ -252,7 +257,7 @@ export class TurnRunner {
     }
     if (result !== "lost" && isGone(result)) await lease.discard();
     else lease.release();
-    return result === "lost" ? lostEnding() : { result, runtime: { name: runtime.name, ref: lease.session.ref } };
+    return result === "lost" ? lostEnding() : { result, lease };
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
@@ -273,7 +278,15 @@ export class TurnRunner {
       if (live.stopReason !== null) return cancelledEnding(live);
       // An agent that dies while it is opened is the session's own fault (R7); one that was not even tried is not.
       const error = asTertuliaError(cause);
-      return { ...failedBy(error, ""), sessionFault: error.code === "runtime_failed" };
+      const isBroken = error.code === "runtime_failed";
+      return {
+        ...failedBy(error, ""),
+        sessionFault: isBroken,
+        ...trialOf(material, "failed"),
+        ...(isBroken
+          ? { runtime: { name: runtime.name, status: "broken", restarts: material.runtimeState?.restarts ?? 0 } }
+          : {}),
+      };
     }
   }
 
@@ -436,6 +449,22 @@ export class TurnRunner {
     cancel();
     this.#pauses.delete(resolve);
   }
+}
+
+/** What the agent's result means, and how its runtime is after it (B6, B7). */
+function heardEnding({ live, material, runtime }: Run, { result, lease }: Heard): TurnEnding {
+  const ending = endingOf(live, result);
+  const { state } = ending.outcome;
+  const status = state === "failed" || isGone(result) ? "degraded" : "healthy";
+  return {
+    ...ending,
+    ...(state === "interrupted" ? {} : trialOf(material, state === "answered" ? "passed" : "failed")),
+    runtime: { name: runtime.name, ref: lease.session.ref, status, restarts: lease.restarts },
+  };
+}
+
+function trialOf({ home }: TurnMaterial, trial: "passed" | "failed"): Pick<TurnEnding, "trial"> {
+  return home.runtime.isOnTrial ? { trial } : {};
 }
 
 function placeOf(material: TurnMaterial): EventPlace {

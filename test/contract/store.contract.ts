@@ -58,7 +58,7 @@ export function storeContract(
           attempt: turn.attempt,
           now: clock.now(),
           outcome: { state: "answered", text },
-          runtime: { name: "demo", ref: "r" },
+          runtime: { name: "demo", ref: "r", status: "healthy", restarts: 0 },
         },
         claim,
       );
@@ -310,7 +310,7 @@ export function storeContract(
               attempt: 1,
               now: 0,
               outcome: { state: "answered", text: "x" },
-              runtime: { name: "demo", ref: "r" },
+              runtime: { name: "demo", ref: "r", status: "healthy", restarts: 0 },
             },
             newer,
           ),
@@ -329,7 +329,13 @@ export function storeContract(
         notice: { code: "failed" as const, args: { code: "runtime_failed" } },
       };
       await store.settle(
-        { turnId: turn.id, attempt: 1, now: clock.now(), outcome, runtime: { name: "demo", ref: "r" } },
+        {
+          turnId: turn.id,
+          attempt: 1,
+          now: clock.now(),
+          outcome,
+          runtime: { name: "demo", ref: "r", status: "healthy", restarts: 0 },
+        },
         claim,
       );
       const entries = await store.transcript({ sessionId: turn.sessionId, limit: 10 });
@@ -548,7 +554,7 @@ export function storeContract(
           now: clock.now(),
           outcome: { state: "answered", text: "abc" },
           parts: ["a", "b", "c"],
-          runtime: { name: "demo", ref: "r" },
+          runtime: { name: "demo", ref: "r", status: "healthy", restarts: 0 },
         },
         claim,
       );

@@ -22,15 +22,17 @@ export interface DemoRuntime extends Runtime {
 }
 
 export interface DemoRuntimeOptions {
+  /** `demo` where absent. */
+  readonly name?: string;
   readonly clock: Clock;
 }
 
-export function createDemoRuntime({ clock }: DemoRuntimeOptions): DemoRuntime {
+export function createDemoRuntime({ name = "demo", clock }: DemoRuntimeOptions): DemoRuntime {
   const open = new Set<DemoSession>();
   let sideEffects = 0;
   let isClosed = false;
   return {
-    name: "demo",
+    name,
     history: "own",
     effectsAtPrompt: "none",
     get sideEffects() {

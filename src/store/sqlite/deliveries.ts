@@ -1,3 +1,4 @@
+import { mergeState } from "../../conversation/agent-state.ts";
 import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
 import type { Database } from "./database.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
@@ -81,6 +82,15 @@ export function keep(db: Database, change: KeepChange): KeepResult {
     case "title":
       db.run("UPDATE session SET title = ? WHERE id = ?", change.title, change.sessionId);
       return { removed: 0 };
+    case "agent_state": {
+      const row = db.get<{ agent_state: string | null }>(
+        "SELECT agent_state FROM conversation WHERE id = ?",
+        change.conversationId,
+      );
+      const merged = mergeState(JSON.parse(row?.agent_state ?? "{}"), change.patch);
+      db.run("UPDATE conversation SET agent_state = ? WHERE id = ?", JSON.stringify(merged), change.conversationId);
+      return { removed: 0 };
+    }
     case "prune":
       return { removed: prune(db, change.now) };
   }

@@ -68,9 +68,34 @@ export function lifeCommand(
       );
       return { reply: { code: reply.code, args: { ...reply.args, platform } } };
     }
+    case "runtime":
+      return switchRuntime(admit, conversation, { to: effect.to, from: effect.from, event, who });
     default:
       return null;
   }
+}
+
+/** B7: the owner's to say, for a runtime can do more than another. Typed in a bound chat it acts on that chat (H9). */
+function switchRuntime(
+  admit: Admit,
+  conversation: ConversationRecord,
+  { to, from, event, who }: { to: string | null; from: string; event: CommandEvent; who: Authority },
+): Commanded {
+  if (who.role !== "owner") return notDone("runtime_forbidden");
+  const { db } = admit;
+  leaveForeignSessions(admit, conversation, "switched");
+  db.run(
+    "UPDATE conversation SET runtime = ?, runtime_before = ?, runtime_trial = 1 WHERE id = ?",
+    to,
+    from,
+    conversation.id,
+  );
+  const session = conversation.current_session;
+  if (session !== null) {
+    db.run("DELETE FROM note WHERE session_id = ? AND code = 'runtime_changed'", session);
+    addNote(db, session, "runtime_changed", { from, to: String(event.reply.args.to ?? to) });
+  }
+  return { reply: event.reply };
 }
 
 function notDone(reason: string): Commanded {

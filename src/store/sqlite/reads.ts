@@ -215,12 +215,41 @@ export class SqliteReader implements StoreReader {
       previous: session.parentId === null ? null : (this.#session(session.parentId) ?? null),
       guests: this.#bindings({ sessionId: session.id }),
       speakers: isPrivate ? [] : this.#speakers(placeId),
-      runtimeState: state ?? null,
+      ...this.#seenBy(session.id, state, throughEntry),
       earlier: throughEntry - this.#undone(session.id, throughEntry),
       homes: this.#homes(session.agent),
       roomLines,
-      missed: this.#missed(turn.sessionId, state, throughEntry),
     };
+  }
+
+  async seenBy({ sessionId, runtime, throughEntry }: { sessionId: string; runtime: string; throughEntry: number }) {
+    return this.#seenBy(sessionId, this.#runtimeState(sessionId, runtime), throughEntry, runtime);
+  }
+
+  #seenBy(
+    sessionId: string,
+    state: RuntimeStateRow | undefined,
+    throughEntry: number,
+    runtime = state?.runtime ?? "",
+  ): Pick<TurnMaterial, "runtimeState" | "missed" | "missedMore"> {
+    return {
+      runtimeState: state ?? null,
+      ...this.#missed(sessionId, { runtime, after: state?.seenThrough ?? 0, throughEntry }),
+    };
+  }
+
+  async runtimeStates(sessionId: string): Promise<readonly RuntimeStateRow[]> {
+    return this.db
+      .all<RuntimeStateRecord>("SELECT * FROM runtime_state WHERE session_id = ? ORDER BY last_used_at DESC", sessionId)
+      .map(runtimeStateOf);
+  }
+
+  async agentState(conversationId: number): Promise<Readonly<Record<string, unknown>>> {
+    const row = this.db.get<{ agent_state: string | null }>(
+      "SELECT agent_state FROM conversation WHERE id = ?",
+      conversationId,
+    );
+    return JSON.parse(row?.agent_state ?? "{}") as Record<string, unknown>;
   }
 
   #undone(sessionId: string, throughEntry: number): number {
@@ -287,21 +316,23 @@ export class SqliteReader implements StoreReader {
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
-  #missed(sessionId: string, state: RuntimeStateRow | undefined, throughEntry: number): EntryRow[] {
-    const seenThrough = state?.seenThrough ?? 0;
-    if (seenThrough >= throughEntry) return [];
-    return this.db
-      .all<EntryRecord>(
-        `${ENTRY_QUERY} WHERE e.session_id = ? AND e.seq > ? AND e.seq <= ? AND ${STANDING} AND NOT EXISTS(
-           SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)
-         ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
-        sessionId,
-        seenThrough,
-        throughEntry,
-        state?.runtime ?? "",
-      )
-      .reverse()
-      .map(entryOf);
+  #missed(
+    sessionId: string,
+    { runtime, after, throughEntry }: { runtime: string; after: number; throughEntry: number },
+  ): Pick<TurnMaterial, "missed" | "missedMore"> {
+    if (after >= throughEntry) return { missed: [], missedMore: 0 };
+    const unseen = `e.session_id = ? AND e.seq > ? AND e.seq <= ? AND ${STANDING} AND NOT EXISTS(
+           SELECT 1 FROM turn t WHERE t.id = e.turn_id AND t.prompted = 1 AND json_extract(t.seen_bound, '$.runtime') = ?)`;
+    const bounds = [sessionId, after, throughEntry, runtime] as const;
+    const last = this.db.all<EntryRecord>(
+      `${ENTRY_QUERY} WHERE ${unseen} ORDER BY e.seq DESC LIMIT ${MISSED_ENTRIES}`,
+      ...bounds,
+    );
+    const all =
+      last.length < MISSED_ENTRIES
+        ? last.length
+        : this.db.get<{ n: number }>(`SELECT count(*) AS n FROM entry e WHERE ${unseen}`, ...bounds)!.n;
+    return { missed: last.reverse().map(entryOf), missedMore: all - last.length };
   }
 
   /** Whether the turn that spoke last in the session was cancelled before anything could have happened. */
@@ -484,6 +515,7 @@ export class SqliteReader implements StoreReader {
     );
     return rows.map((row) => ({
       turnId: row.id,
+      runtime: (JSON.parse(row.seen_bound ?? "{}") as { runtime?: string }).runtime ?? "",
       prompt: row.prompt ?? "",
       reply: row.reply,
       mark: row.mark,
@@ -667,25 +699,41 @@ export class SqliteReader implements StoreReader {
     return row === undefined ? undefined : sessionOf(row);
   }
 
-  #runtimeState(sessionId: string): RuntimeStateRow | undefined {
-    const row = this.db.get<{
-      runtime: string;
-      ref: string | null;
-      seen_through: number;
-      status: RuntimeStatus;
-      restarts: number;
-      last_used_at: number | null;
-    }>("SELECT * FROM runtime_state WHERE session_id = ? ORDER BY last_used_at DESC LIMIT 1", sessionId);
-    if (row === undefined) return undefined;
-    return {
-      runtime: row.runtime,
-      ref: row.ref,
-      seenThrough: row.seen_through,
-      status: row.status,
-      restarts: row.restarts,
-      lastUsedAt: row.last_used_at,
-    };
+  /** Of the runtime named, or of the one that had the session last. */
+  #runtimeState(sessionId: string, runtime?: string): RuntimeStateRow | undefined {
+    const row =
+      runtime === undefined
+        ? this.db.get<RuntimeStateRecord>(
+            "SELECT * FROM runtime_state WHERE session_id = ? ORDER BY last_used_at DESC LIMIT 1",
+            sessionId,
+          )
+        : this.db.get<RuntimeStateRecord>(
+            "SELECT * FROM runtime_state WHERE session_id = ? AND runtime = ?",
+            sessionId,
+            runtime,
+          );
+    return row === undefined ? undefined : runtimeStateOf(row);
   }
+}
+
+interface RuntimeStateRecord {
+  runtime: string;
+  ref: string | null;
+  seen_through: number;
+  status: RuntimeStatus;
+  restarts: number;
+  last_used_at: number | null;
+}
+
+function runtimeStateOf(row: RuntimeStateRecord): RuntimeStateRow {
+  return {
+    runtime: row.runtime,
+    ref: row.ref,
+    seenThrough: row.seen_through,
+    status: row.status,
+    restarts: row.restarts,
+    lastUsedAt: row.last_used_at,
+  };
 }
 
 /** The session that the next message of a conversation would open. */

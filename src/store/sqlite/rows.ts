@@ -113,6 +113,10 @@ export interface ConversationRecord {
   /** In force when it was last looked at. */
   reset_policy: string | null;
   reset_override: string | null;
+  runtime: string | null;
+  runtime_before: string | null;
+  runtime_trial: number;
+  agent_state: string | null;
   at: number;
 }
 
@@ -129,6 +133,7 @@ export function conversationOf(row: ConversationRecord & { open_turns: number })
     currentSession: row.current_session,
     target: JSON.parse(row.target) as Target,
     resetOverride: row.reset_override === null ? null : (JSON.parse(row.reset_override) as ResetPolicy),
+    runtime: { name: row.runtime, before: row.runtime_before, isOnTrial: row.runtime_trial === 1 },
     at: row.at,
     openTurns: row.open_turns,
   };

@@ -430,7 +430,7 @@ export function reopenSession({ db, now }: Admit, session: SessionRecord): void 
 function interruptRunning(
   admit: Admit,
   sessionId: string,
-  { conversationId = null, why }: { conversationId?: number | null; why: "reset" | "resumed" },
+  { conversationId = null, why }: { conversationId?: number | null; why: "reset" | "resumed" | "switched" },
 ): void {
   const turn = admit.db.get<TurnRecord>("SELECT * FROM turn WHERE session_id = ? AND state = 'running'", sessionId);
   if (turn === undefined || (conversationId !== null && turn.conversation_id !== conversationId)) return;
@@ -443,7 +443,7 @@ function interruptRunning(
 function withdrawQueued(
   admit: Admit,
   sessionId: string,
-  { conversationId, why }: { conversationId: number; why: "reset" | "resumed" },
+  { conversationId, why }: { conversationId: number; why: "reset" | "resumed" | "switched" },
 ): void {
   const { db, now } = admit;
   const turns = db.all<TurnRecord>(
@@ -511,7 +511,7 @@ function releaseGuests(admit: Admit, sessionId: string, reason: string): void {
 export function leaveForeignSessions(
   admit: Admit,
   conversation: ConversationRecord,
-  why: "reset" | "resumed" = "reset",
+  why: "reset" | "resumed" | "switched" = "reset",
 ): void {
   const { db } = admit;
   const bindings = bindingsOf(db, conversation.id);

@@ -183,7 +183,7 @@ export function settle(db: Database, settlement: Settlement, claim: Claim): Sett
 }
 
 /** What ends a turn: a runner's settlement, or an interruption by a reset or a take-over. */
-type Ending = Pick<Settlement, "outcome" | "parts" | "usage" | "sessionFault" | "runtime">;
+type Ending = Pick<Settlement, "outcome" | "parts" | "usage" | "sessionFault" | "runtime" | "trial">;
 
 /** An interruption keeps what had been said, and tells the author once. */
 export function interruption(turn: Pick<TurnRecord, "partial">, reason: string): Ending {
@@ -249,9 +249,13 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
     turn.id,
   );
   if (turn.prompted === 1) useUp(db, turn);
-  if (ending.runtime !== undefined) {
-    const { name, ref } = ending.runtime;
-    db.run("UPDATE runtime_state SET ref = ? WHERE session_id = ? AND runtime = ?", ref, turn.session_id, name);
+  if (ending.runtime !== undefined) keepRuntime(db, session.id, ending.runtime, now);
+  if (ending.trial !== undefined) {
+    const fellBack = endTrial(db, session, ending.trial);
+    if (fellBack !== null) {
+      const part = deliveries.length;
+      deliveries.push(addDelivery(db, { kind: "notice", target, turnId: turn.id, part, body: fellBack, now }, claim));
+    }
   }
   countSession(db, session, ending);
   return {
@@ -268,6 +272,43 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
     wake: nextSessions(db, turn),
     messageIds: messages.map((row) => row.message_id),
   };
+}
+
+/** B6: how the runtime is, and by what its session is opened next time. */
+function keepRuntime(
+  db: Database,
+  sessionId: string,
+  { name, ref, status, restarts }: NonNullable<Settlement["runtime"]>,
+  now: number,
+): void {
+  db.run(
+    `INSERT INTO runtime_state(session_id, runtime, ref, status, restarts, last_used_at) VALUES(?, ?, ?, ?, ?, ?)
+     ON CONFLICT(session_id, runtime) DO UPDATE SET ref = coalesce(excluded.ref, ref), status = excluded.status,
+       restarts = excluded.restarts, last_used_at = excluded.last_used_at`,
+    sessionId,
+    name,
+    ref ?? null,
+    status,
+    restarts,
+    now,
+  );
+}
+
+/** B7: a runtime that fails its first turn is left again, and both the people and the agent are told. */
+function endTrial(db: Database, { id, home }: SessionRecord, trial: "passed" | "failed"): Notice | null {
+  const choice = db.get<{ runtime: string | null; runtime_before: string | null }>(
+    "SELECT runtime, runtime_before FROM conversation WHERE id = ? AND runtime_trial = 1",
+    home,
+  );
+  if (choice === undefined) return null;
+  if (trial === "passed") {
+    db.run("UPDATE conversation SET runtime_trial = 0 WHERE id = ?", home);
+    return null;
+  }
+  const { runtime: from, runtime_before: to } = choice;
+  db.run("UPDATE conversation SET runtime = ?, runtime_before = ?, runtime_trial = 0 WHERE id = ?", to, from, home);
+  db.run("DELETE FROM note WHERE session_id = ? AND code = 'runtime_changed'", id);
+  return { code: "fell_back", args: { from, to } };
 }
 
 interface ShownBound {

@@ -12,6 +12,10 @@ export interface CommandContext {
   readonly agent: string;
   /** What a person is told of it (R5). */
   readonly about: AgentFacts;
+  /** The same, as if another runtime ran it. */
+  aboutOn(runtime: string): AgentFacts;
+  /** What runs this conversation, and what would if nobody had switched it (B7). */
+  readonly runtimeHere: { readonly name: string; readonly configured: string };
   readonly source: Source;
   /** Null before the first message of a conversation. */
   readonly conversation: ConversationRow | null;

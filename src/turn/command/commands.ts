@@ -3,6 +3,7 @@ import type { Command } from "./command.ts";
 import { help } from "./help.ts";
 import { newSession } from "./new.ts";
 import { resume } from "./resume.ts";
+import { runtime } from "./runtime.ts";
 import { sethome } from "./sethome.ts";
 import { status } from "./status.ts";
 import { stop } from "./stop.ts";
@@ -17,6 +18,7 @@ const COMMANDS: readonly Command[] = [
   stop,
   status,
   title,
+  runtime,
   autoreset,
   sethome,
   whoami,

@@ -1,0 +1,64 @@
+/** B6: what is kept with a conversation, in the form that other programs read it. */
+
+export interface AgentState {
+  /** What runs it now. */
+  readonly runtime: string;
+  readonly runtime_state: Readonly<Record<string, RuntimeStateView>>;
+  readonly [foreign: string]: unknown;
+}
+
+export interface RuntimeStateView {
+  /** By what the runtime itself knows the session; null where it has none. */
+  readonly session_id: string | null;
+  /** ISO 8601, UTC; null before the first use. */
+  readonly last_used_at: string | null;
+  readonly restart_count: number;
+  readonly status: "healthy" | "degraded" | "broken";
+  /** The entry of the session's transcript up to which it was told. */
+  readonly seen_through: number;
+}
+
+/** Ours over theirs, key by key: a key that is not ours is kept, at every depth. */
+export function agentStateOf(
+  kept: Readonly<Record<string, unknown>>,
+  now: {
+    readonly runtime: string;
+    readonly states: readonly {
+      readonly runtime: string;
+      readonly ref: string | null;
+      readonly lastUsedAt: number | null;
+      readonly restarts: number;
+      readonly status: RuntimeStateView["status"];
+      readonly seenThrough: number;
+    }[];
+  },
+): AgentState {
+  const views = now.states.map((state): [string, RuntimeStateView] => [
+    state.runtime,
+    {
+      session_id: state.ref,
+      last_used_at: state.lastUsedAt === null ? null : new Date(state.lastUsedAt).toISOString(),
+      restart_count: state.restarts,
+      status: state.status,
+      seen_through: state.seenThrough,
+    },
+  ]);
+  return mergeState(kept, { runtime: now.runtime, runtime_state: Object.fromEntries(views) }) as unknown as AgentState;
+}
+
+/** The second over the first, map by map; lists and plain values are replaced whole. */
+export function mergeState(
+  under: Readonly<Record<string, unknown>>,
+  over: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const merged = new Map(Object.entries(under));
+  for (const [key, value] of Object.entries(over)) {
+    const before = merged.get(key);
+    merged.set(key, isMap(before) && isMap(value) ? mergeState(before, value) : value);
+  }
+  return Object.fromEntries(merged);
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
