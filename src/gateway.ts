@@ -110,7 +110,11 @@ export class Gateway {
       clock,
       idleMs: config.pool.idleMinutes * 60_000,
       maxWarm: config.pool.maxWarm,
-      onEvent: (event) => this.events.emit("runtime:state", event),
+      ...(config.pool.maxMemoryMb === undefined ? {} : { maxMemoryMb: config.pool.maxMemoryMb }),
+      onEvent: (event) => {
+        this.events.emit("runtime:state", event);
+        this.#queue.freed();
+      },
     });
     const { events, pool } = this;
     this.telemetry = new Telemetry({ events, pool, clock, log, reader: store, runningTurns: () => this.runningTurns });
@@ -125,6 +129,7 @@ export class Gateway {
       pool: this.pool,
       runtimeOf: (home) => this.#runtimeNamed(runtimeOf(config, home)),
       events: this.events,
+      onAsked: (sessionId) => this.#queue.asked(sessionId),
       onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
       onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
       onSettled,
@@ -136,6 +141,7 @@ export class Gateway {
       clock,
       claim,
       run: (turn) => this.#runner.run(turn),
+      room: () => this.pool.room,
       onTakeover: (takeover) => this.#onTakeover(takeover),
       onFault,
     });
@@ -156,6 +162,7 @@ export class Gateway {
       engine: this.#engine,
       events: this.events,
       outbox: this.#outbox,
+      hasRoom: (coming) => this.#queue.hasRoom(coming),
       startTurn: (turn) => this.#queue.start(turn),
       dropSession: (sessionId) => this.pool.drop(sessionId),
       onPutOff: (putOff) => log.info(putOff, `a reset was put off (${putOff.reason}), held by a ${putOff.heldBy}`),

@@ -33,6 +33,8 @@ export interface EventIntakeOptions {
   readonly engine: Engine;
   readonly events: EventBus;
   readonly outbox: Outbox;
+  /** Whether a turn may begin with its admission, `coming` others before it (B4). */
+  readonly hasRoom: (coming: number) => boolean;
   /** Runs a turn that `admit` began in its own transaction. */
   readonly startTurn: (turn: Turn) => void;
   /** An ended session's handle goes before the next one opens (R4). */
@@ -80,8 +82,9 @@ export class EventIntake {
     events: readonly InboundEvent[],
     cursor?: string,
   ): Promise<readonly AdmitOutcome[]> {
-    const { store, clock, claim } = this.#options;
-    const batch = { ...account, now: clock.now(), events, ...(cursor === undefined ? {} : { cursor }) };
+    const { store, clock, claim, hasRoom } = this.#options;
+    const hold = !hasRoom(this.#open.size + events.length - 1);
+    const batch = { ...account, now: clock.now(), hold, events, ...(cursor === undefined ? {} : { cursor }) };
     const { outcomes } = await store.admit(batch, claim());
     for (const [index, outcome] of outcomes.entries()) await this.#setInMotion(events[index]!, outcome);
     return outcomes;

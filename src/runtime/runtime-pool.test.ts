@@ -16,7 +16,15 @@ afterEach(async () => {
   }
 });
 
-function stage({ maxWarm = 32, idleMs = 60 * MINUTE_MS }: { maxWarm?: number; idleMs?: number } = {}) {
+function stage({
+  maxWarm = 32,
+  idleMs = 60 * MINUTE_MS,
+  ...memory
+}: {
+  maxWarm?: number;
+  idleMs?: number;
+  maxMemoryMb?: number;
+} = {}) {
   const clock = createManualClock(1_000_000);
   const events: RuntimePoolEvent[] = [];
   let mostAlive = 0;
@@ -24,6 +32,7 @@ function stage({ maxWarm = 32, idleMs = 60 * MINUTE_MS }: { maxWarm?: number; id
     clock,
     idleMs,
     maxWarm,
+    ...memory,
     onEvent(event) {
       events.push(event);
       mostAlive = Math.max(mostAlive, pool.list().filter(isAlive).length);
@@ -249,12 +258,12 @@ describe("handles are parked", () => {
     expect(pool.counters.opened).toBe(2);
   });
 
-  test("B4: a park that hangs is abandoned after five seconds", async () => {
+  test("B4: a park that hangs is abandoned after ten seconds", async () => {
     const { acquire, demo, clock, problems, pool } = stage({ maxWarm: 1 });
     const stuck = variant(demo, () => ({ park: () => new Promise<void>(() => undefined) }));
     (await acquire("s1", { runtime: stuck })).release();
     const next = acquire("s2");
-    await clock.advance(4_999);
+    await clock.advance(9_999);
     expect(await isPending(next, clock)).toBe(true);
     await clock.advance(1);
     (await next).release();
@@ -463,7 +472,7 @@ describe("an agent fails", () => {
     await expect(waiting).rejects.toThrow("stopped");
     const next = touch("s2");
     expect(await isPending(next, clock)).toBe(true);
-    await clock.advance(5_000);
+    await clock.advance(10_000);
     await next;
     expect(stateOf("s1")).toBeUndefined();
 
@@ -490,4 +499,87 @@ test("B8: close parks every handle, those in a turn too, and refuses who comes o
   busy.release();
   await busy.discard();
   expect(clock.pending).toBe(0);
+});
+
+describe("a runtime that fails as a whole", () => {
+  test("B5 three failed opens in a row, of whatever sessions, make it rest for all of them, and for no other runtime", async () => {
+    const { acquire, clock, demo } = stage();
+    const bad = failing(demo);
+    for (const id of ["a", "b", "c"])
+      await expect(acquire(id, { runtime: bad })).rejects.toThrow("could not be started");
+    await expect(acquire("d", { runtime: bad })).rejects.toMatchObject({ code: "runtime_resting" });
+    expect(bad.opens).toBe(3);
+    (await acquire("d")).release();
+    await clock.advance(1_000);
+    await expect(acquire("d", { runtime: bad })).rejects.toMatchObject({ code: "runtime_failed" });
+    await clock.advance(1_000);
+    await expect(acquire("e", { runtime: bad })).rejects.toMatchObject({ code: "runtime_resting" });
+    await clock.advance(1_000);
+    bad.heal();
+    (await acquire("e", { runtime: bad })).release();
+    (await acquire("f", { runtime: bad })).release();
+  });
+
+  test("B5 while a resting runtime is tried again for one session, the others do not wait for it", async () => {
+    const { acquire, clock, demo } = stage();
+    const bad = failing(demo);
+    for (const id of ["a", "b", "c"]) await expect(acquire(id, { runtime: bad })).rejects.toThrow();
+    await clock.advance(2_000);
+    const opening = Promise.withResolvers<AgentSession>();
+    const slow = { ...bad, open: () => opening.promise };
+    const first = acquire("d", { runtime: slow });
+    await clock.advance(0);
+    await expect(acquire("e", { runtime: slow })).rejects.toMatchObject({ code: "runtime_resting" });
+    opening.resolve(await demo.open(requestOf("d")));
+    (await first).release();
+  });
+});
+
+describe("memory", () => {
+  const MB = 1024 * 1024;
+  const heavy = (demo: Runtime, measured: Record<string, number>, memoryMb = 100): Runtime => ({
+    ...demo,
+    name: "heavy",
+    memoryMb,
+    async open(request) {
+      const session = await demo.open(request);
+      return {
+        ref: session.ref,
+        how: session.how,
+        turn: (input, options) => session.turn(input, options),
+        park: () => session.park(),
+        onDead: (listener) => session.onDead(listener),
+        memory: async () => (measured[request.sessionId] ?? memoryMb) * MB,
+      };
+    },
+  });
+
+  test("B4 a session that does not fit waits, and takes the place of the least recently used idle one", async () => {
+    const { acquire, clock, demo, stateOf, pool } = stage({ maxMemoryMb: 250 });
+    const runtime = heavy(demo, {});
+    const a = await acquire("a", { runtime });
+    const b = await acquire("b", { runtime });
+    const c = acquire("c", { runtime });
+    expect(await isPending(c, clock)).toBe(true);
+    expect(pool.room).toBe(31 - 2);
+    a.release();
+    (await c).release();
+    expect(stateOf("a")).toBeUndefined();
+    expect(stateOf("b")).toBe("busy");
+    b.release();
+  });
+
+  test("B4 what was measured counts after a turn: idle ones go until the rest fits", async () => {
+    const { acquire, clock, demo, stateOf, pool } = stage({ maxMemoryMb: 500 });
+    const runtime = heavy(demo, { c: 350 });
+    for (const id of ["a", "b", "c"]) (await acquire(id, { runtime })).release();
+    await clock.advance(0);
+    expect([stateOf("a"), stateOf("b"), stateOf("c")]).toEqual([undefined, "warm", "warm"]);
+    expect(pool.list().map(({ memoryMb }) => memoryMb)).toEqual([100, 350]);
+  });
+
+  test("B4 one that is larger than the limit runs alone, and not never", async () => {
+    const { acquire, demo } = stage({ maxMemoryMb: 50 });
+    (await acquire("a", { runtime: heavy(demo, {}) })).release();
+  });
 });

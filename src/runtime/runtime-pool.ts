@@ -3,19 +3,23 @@
  *
  * It owns the handles, their health and their restart counts; which turn runs is the turn queue's knowledge. Whoever waits is served in the
  * order of asking, and nobody overtakes a session that waits for a place. At most `maxWarm` handles are alive at any moment, those in a
- * turn and those still closing included. What it remembers shrinks back: a session that is parked is forgotten, one that failed or died is
- * forgotten some time later.
+ * turn and those still closing included, and they take at most `maxMemoryMb`, as far as what they take is known: before its first turn a
+ * handle counts with its runtime's class, after each one with what was measured. A runtime that fails for several sessions in a row rests as
+ * a whole. What the pool remembers shrinks back: a session that is parked is forgotten, one that failed or died is forgotten some time later.
  */
 import { TertuliaError } from "../errors.ts";
 import type { Clock } from "../util/clock.ts";
 import type { AgentSession, HandleStateName, OpenedHow, OpenRequest, Runtime, RuntimePoolEvent } from "./runtime.ts";
 
-/** How long a park, or the end of an aborted open, is waited for before it is abandoned. */
-const PATIENCE_MS = 5_000;
+/** How long a park, or the end of an aborted open, is waited for before it is abandoned: longer than a process takes that has to be killed. */
+const PATIENCE_MS = 10_000;
 const FIRST_BACKOFF_MS = 1_000;
 const LONGEST_BACKOFF_MS = 60_000;
 /** How long after its back-off a failing session is remembered, so that the next failure waits longer. */
 const BROKEN_MEMORY_MS = 60_000;
+/** So many opens of one runtime that fail in a row, for whatever sessions, make it rest for all. */
+const BREAKER_FAILURES = 3;
+const BYTES_PER_MB = 1024 * 1024;
 
 export interface RuntimePoolOptions {
   readonly clock: Clock;
@@ -23,6 +27,8 @@ export interface RuntimePoolOptions {
   readonly idleMs: number;
   /** At least 1. */
   readonly maxWarm: number;
+  /** Of all handles together; absent: no limit. One handle alone may be larger. */
+  readonly maxMemoryMb?: number;
   /** Must not throw. */
   readonly onEvent: (event: RuntimePoolEvent) => void;
 }
@@ -57,6 +63,8 @@ export interface HandleStatus {
   /** When it came into this state. */
   readonly since: number;
   readonly restarts: number;
+  /** Of an open one: its class, or what was measured last. */
+  readonly memoryMb?: number;
   readonly how?: OpenedHow;
   /** Of a broken one: when it may be tried again. */
   readonly until?: number;
@@ -86,6 +94,7 @@ type HandleState =
 
 interface Handle {
   readonly session: AgentSession;
+  memoryMb: number;
   health: "ok" | "dead";
   leases: number;
   stopListening: () => void;
@@ -126,6 +135,8 @@ export class RuntimePool {
   /** By session, then by name of the runtime. A slot that is not in here was dropped, and ends with its handle. */
   readonly #slots = new Map<string, Map<string, Slot>>();
   readonly #waiting = new Set<Waiter>();
+  /** Of runtimes whose last opens failed: how many in a row, and until when nothing of it is opened. */
+  readonly #breakers = new Map<string, { failures: number; until: number }>();
   readonly #counters = { opened: 0, parked: 0, evicted: 0, restarted: 0 };
   /** The only one, for the idle and the remembered. */
   #timer: { readonly at: number; readonly cancel: () => void } | null = null;
@@ -159,6 +170,12 @@ export class RuntimePool {
     // A clock that was set back does not make the back-off longer.
     if (state.name === "broken" && since <= now && now < state.until) {
       return Promise.reject(broken("runtime_resting", slot, state.problem, state.until - now));
+    }
+
+    const resting = this.#restingMs(slot);
+    if (resting > 0 && state.name !== "warm") {
+      this.#forgetUnlessWanted(slot);
+      return Promise.reject(broken("runtime_resting", slot, undefined, resting));
     }
 
     const { promise, resolve, reject } = Promise.withResolvers<Lease>();
@@ -203,9 +220,16 @@ export class RuntimePool {
       state: state.name,
       since,
       restarts,
-      ...("handle" in state ? { how: state.handle.session.how } : {}),
+      ...("handle" in state ? { how: state.handle.session.how, memoryMb: state.handle.memoryMb } : {}),
       ...(state.name === "broken" ? { until: state.until } : {}),
     }));
+  }
+
+  /** For how many more sessions there is a place now, those who wait for one already taken off. */
+  get room(): number {
+    const inUse = this.#alive.size - this.#idle.size - this.#draining.size;
+    if (this.#idle.size === 0 && this.#alive.size > 0 && this.#memoryMb() >= this.#maxMemoryMb) return 0;
+    return Math.max(0, this.#options.maxWarm - inUse - this.#waiting.size);
   }
 
   get counters(): RuntimePoolCounters {
@@ -240,8 +264,13 @@ export class RuntimePool {
       }
       const isToOpen = slot.state.name === "cold" || slot.state.name === "broken";
       if (!isToOpen || claimants.has(slot) || this.#hasClosingPredecessor(slot)) continue;
+      const restingMs = this.#restingMs(slot);
+      if (restingMs > 0) {
+        this.#dismiss(waiter, broken("runtime_resting", slot, undefined, restingMs));
+        continue;
+      }
       claimants.add(slot);
-      if (this.#alive.size < this.#options.maxWarm) {
+      if (this.#hasPlace(slot)) {
         void this.#warm(slot, waiter);
         continue;
       }
@@ -252,6 +281,58 @@ export class RuntimePool {
       this.#counters.evicted++;
       void this.#end(leastRecentlyUsed);
     }
+  }
+
+  get #maxMemoryMb(): number {
+    return this.#options.maxMemoryMb ?? Number.POSITIVE_INFINITY;
+  }
+
+  #memoryMb(): number {
+    let sum = 0;
+    for (const { state, runtime } of this.#alive)
+      sum += "handle" in state ? state.handle.memoryMb : (runtime.memoryMb ?? 0);
+    return sum;
+  }
+
+  #hasPlace({ runtime }: Slot): boolean {
+    if (this.#alive.size >= this.#options.maxWarm) return false;
+    return this.#alive.size === 0 || this.#memoryMb() + (runtime.memoryMb ?? 0) <= this.#maxMemoryMb;
+  }
+
+  /** After a turn it is known what the agent takes; where that is too much, idle ones go. */
+  async #weigh(handle: Handle): Promise<void> {
+    const bytes = await handle.session.memory?.().catch(() => undefined);
+    if (bytes === undefined) return;
+    handle.memoryMb = Math.ceil(bytes / BYTES_PER_MB);
+    while (this.#memoryMb() > this.#maxMemoryMb && this.#draining.size === 0) {
+      const [leastRecentlyUsed] = this.#idle;
+      if (leastRecentlyUsed === undefined) return;
+      this.#counters.evicted++;
+      await this.#end(leastRecentlyUsed);
+    }
+  }
+
+  /** How long a runtime still rests; 0 where it may be tried. While it is tried again for one session, it rests for the others. */
+  #restingMs(slot: Slot): number {
+    const breaker = this.#breakers.get(slot.runtime.name);
+    if (breaker === undefined || breaker.failures < BREAKER_FAILURES) return 0;
+    const leftMs = breaker.until - this.#clock.now();
+    if (leftMs > 0) return leftMs;
+    for (const other of this.#alive)
+      if (other !== slot && other.runtime.name === slot.runtime.name && other.state.name === "warming")
+        return FIRST_BACKOFF_MS;
+    return 0;
+  }
+
+  #countOpening(slot: Slot, isOpened: boolean): void {
+    const { name } = slot.runtime;
+    if (isOpened) {
+      this.#breakers.delete(name);
+      return;
+    }
+    const failures = (this.#breakers.get(name)?.failures ?? 0) + 1;
+    const backOffMs = backOff(failures - BREAKER_FAILURES);
+    this.#breakers.set(name, { failures, until: this.#clock.now() + backOffMs });
   }
 
   #lend(slot: Slot, handle: Handle): Lease {
@@ -288,6 +369,7 @@ export class RuntimePool {
       return this.#drain(slot, handle);
     } else {
       this.#move(slot, { name: "warm", handle });
+      if (handle.session.memory !== undefined) void this.#weigh(handle);
     }
     this.#serve();
   }
@@ -307,7 +389,9 @@ export class RuntimePool {
   async #opened(slot: Slot, session: AgentSession): Promise<void> {
     this.#counters.opened++;
     slot.failures = 0;
-    const handle: Handle = { session, health: "ok", leases: 0, stopListening: () => undefined };
+    this.#countOpening(slot, true);
+    const memoryMb = slot.runtime.memoryMb ?? 0;
+    const handle: Handle = { session, memoryMb, health: "ok", leases: 0, stopListening: () => undefined };
     handle.stopListening = session.onDead((failure) => this.#died(slot, handle, failure));
     await this.#settle(slot, handle);
   }
@@ -325,8 +409,9 @@ export class RuntimePool {
       waiter.reject(cause);
       this.#move(slot, { name: "cold" });
     } else {
-      const backOffMs = Math.min(FIRST_BACKOFF_MS * 2 ** slot.failures, LONGEST_BACKOFF_MS);
+      const backOffMs = backOff(slot.failures);
       slot.failures++;
+      this.#countOpening(slot, false);
       const until = this.#clock.now() + backOffMs;
       this.#move(slot, { name: "broken", until, forgetAt: until + BROKEN_MEMORY_MS, problem: cause });
       const error = cause instanceof TertuliaError ? cause : broken("runtime_failed", slot, cause, backOffMs);
@@ -506,6 +591,11 @@ export class RuntimePool {
     }
     if (next !== Number.POSITIVE_INFINITY) this.#wakeAt(next);
   }
+}
+
+/** Twice as long with each failure. */
+function backOff(before: number): number {
+  return Math.min(FIRST_BACKOFF_MS * 2 ** Math.max(0, before), LONGEST_BACKOFF_MS);
 }
 
 async function openHandle(runtime: Runtime, ask: Waiter["request"], signal: AbortSignal): Promise<Opening> {

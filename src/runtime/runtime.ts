@@ -8,6 +8,8 @@ export interface Runtime {
   readonly history: "own" | "gateway";
   /** `possible` where tools run out of our sight from the moment the prompt is written (T8). */
   readonly effectsAtPrompt: "none" | "possible";
+  /** What one warm session takes, in MB, before it was measured; absent: next to nothing. */
+  readonly memoryMb?: number;
   /** Resume, else load, else new with the primer; `how` says which. The caller closes what it opened (park). */
   open(request: OpenRequest): Promise<AgentSession>;
   probe(signal: AbortSignal): Promise<RuntimeProbe>;
@@ -72,6 +74,8 @@ export interface AgentSession {
   turn(input: TurnInput, options: TurnOptions): Promise<TurnResult>;
   /** Hands a further message to the running turn; `too-late` when it can no longer be taken in. */
   steer?(input: TurnInput): Promise<"consumed" | "too-late">;
+  /** What it takes now, in bytes, with its children; undefined where that cannot be seen. */
+  memory?(): Promise<number | undefined>;
   /** Frees the memory; the ref stays resumable where the runtime can. Safe to repeat. */
   park(): Promise<void>;
   /** Called at most once, when the agent is gone for good. Returns the way to stop listening. */

@@ -59,6 +59,8 @@ export interface AdmitBatch {
   /** Where the platform's stream stands once these events are durable; absent where there is none. */
   readonly cursor?: string;
   readonly now: number;
+  /** Nothing begins at once: no agent is free for it, and it waits (B4). */
+  readonly hold?: boolean;
   readonly events: readonly InboundEvent[];
 }
 

@@ -16,6 +16,7 @@ test("T2 T4 a turn that admit begins while its session is being looked at is run
     clock: createManualClock(),
     claim: () => ({ holder: "test", epoch: 1 }),
     run: async (turn) => ran.push(turn.id) > 0,
+    room: () => 1,
     onTakeover: () => undefined,
     onFault: (error) => {
       throw error;

@@ -11,6 +11,8 @@ export interface TurnQueueOptions {
   readonly claim: () => Claim;
   /** Runs a turn to its end, and says whether it was settled. Never rejects. */
   readonly run: (turn: Turn) => Promise<boolean>;
+  /** For how many more sessions there is an agent, or a place for one (B4). */
+  readonly room: () => number;
   readonly onTakeover: (takeover: Takeover) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
@@ -26,11 +28,17 @@ interface Worker {
 /**
  * TurnQueue: one worker per session with work. A wake-up only says "there is work"; the store picks the head (T4), so a worker
  * holds no order of its own and forgets itself when there is nothing left.
+ *
+ * A session whose turn could not get an agent is held, and its turn waits where others can still join it; held ones begin in the order in
+ * which they were held, and nobody overtakes them.
  */
 export class TurnQueue {
   readonly #options: TurnQueueOptions;
   readonly #workers = new Map<string, Worker>();
   readonly #timers = new Map<string, () => void>();
+  readonly #held = new Set<string>();
+  /** Sessions whose turn begins and has not asked for its agent yet. */
+  readonly #heading = new Set<string>();
   #stopped = false;
 
   constructor(options: TurnQueueOptions) {
@@ -43,7 +51,26 @@ export class TurnQueue {
   }
 
   wake(sessionId: string): void {
-    this.#look(sessionId, null);
+    if (!this.#held.has(sessionId)) this.#look(sessionId, null);
+  }
+
+  /** Whether a turn that is admitted now may begin at once; `coming` others may do so before it. */
+  hasRoom(coming: number): boolean {
+    return this.#held.size === 0 && this.#options.room() > this.#heading.size + coming;
+  }
+
+  /** The session's turn has asked for its agent. */
+  asked(sessionId: string): void {
+    this.#heading.delete(sessionId);
+  }
+
+  /** An agent may be free: the session that was held longest is looked at. */
+  freed(): void {
+    const [longest] = this.#held;
+    if (longest === undefined || this.#options.room() <= this.#heading.size) return;
+    this.#held.delete(longest);
+    this.#heading.add(longest);
+    this.#look(longest, null);
   }
 
   /** Runs a turn that `admit` began in its own transaction. */
@@ -56,11 +83,13 @@ export class TurnQueue {
     this.#stopped = true;
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
+    this.#held.clear();
     await Promise.all([...this.#workers.values()].map((worker) => worker.done));
   }
 
   #look(sessionId: string, begun: Turn | null): void {
     if (this.#stopped && begun === null) return;
+    if (begun !== null) this.#heading.add(sessionId);
     this.#timers.get(sessionId)?.();
     this.#timers.delete(sessionId);
     const worker = this.#workers.get(sessionId);
@@ -81,15 +110,26 @@ export class TurnQueue {
       const { begun } = worker;
       worker.begun = null;
       const turn = begun ?? (await this.#begin(sessionId));
-      if (turn === null) continue;
+      if (turn === null) {
+        if (this.#heading.delete(sessionId)) this.freed();
+        continue;
+      }
       // A settled turn has woken whatever waits; one that was not is looked after here.
       if (!(await this.#options.run(turn))) worker.isAgain = true;
+      if (this.#heading.delete(sessionId)) this.freed();
     }
     this.#workers.delete(sessionId);
   }
 
   async #begin(sessionId: string): Promise<Turn | null> {
     const { store, clock, claim } = this.#options;
+    if (!this.#heading.has(sessionId)) {
+      if (!this.hasRoom(0)) {
+        this.#held.add(sessionId);
+        return null;
+      }
+      this.#heading.add(sessionId);
+    }
     let result: BeginResult;
     try {
       result = await store.begin({ sessionId, now: clock.now() }, claim());

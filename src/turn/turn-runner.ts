@@ -28,6 +28,8 @@ export interface TurnRunnerOptions {
   /** What runs a session, by its home conversation (B7). */
   readonly runtimeOf: (home: ConversationRow) => Runtime;
   readonly events: EventBus;
+  /** A turn asks for its agent now: from here on the pool knows of it. */
+  readonly onAsked: (sessionId: string) => void;
   /** All messages of a waiting turn were handed to the running one: the waiting turn is gone. */
   readonly onTakenIn: (turnId: number, into: number) => void;
   /** The session's runtime has opened or closed a background job (R2). */
@@ -261,17 +263,19 @@ export class TurnRunner {
   }
 
   async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
-    const { pool, config, ground, store, events } = this.#options;
+    const { pool, config, ground, store, events, onAsked } = this.#options;
     const turnId = live.turn.id;
     events.step({ kind: "asked", turnId, runtime: runtime.name });
     try {
-      const lease = await pool.acquire({
+      const acquiring = pool.acquire({
         sessionId: live.turn.sessionId,
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
         request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal }),
       });
+      onAsked(live.turn.sessionId);
+      const lease = await acquiring;
       events.step({ kind: "opened", turnId, cold: lease.cold, how: lease.how });
       return lease;
     } catch (cause) {

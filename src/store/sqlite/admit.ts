@@ -465,7 +465,8 @@ function land(
       signal: signalFor(db, landing.signal, running, messageId),
     };
   }
-  const isWaiting = landing.kind === "queue";
+  const isHeld = landing.kind === "begin" && context.batch.hold === true;
+  const isWaiting = landing.kind === "queue" || isHeld;
   const audience: Audience =
     conversation.person_id === null
       ? { kind: "place", placeId: conversation.place_id }
@@ -478,7 +479,7 @@ function land(
     isWaiting ? "queued" : "running",
     isWaiting ? null : context.claim.epoch,
     isWaiting ? 0 : 1,
-    isWaiting && rules.busyMode !== "queue" ? now + rules.debounceMs : now,
+    isWaiting && !isHeld && rules.busyMode !== "queue" ? now + rules.debounceMs : now,
     JSON.stringify(target),
     JSON.stringify(audience),
     JSON.stringify(who),

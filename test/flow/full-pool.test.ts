@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { Gateway, type Said } from "../../src/gateway.ts";
+import { createDemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { silentLog } from "../../src/util/log.ts";
+import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
+import { temporaryFolder } from "../support/store.ts";
+
+const OWNER = { id: "owner", role: "owner" } as const;
+
+describe("more conversations than places for agents", () => {
+  let folder: ReturnType<typeof temporaryFolder>;
+  let clock: ManualClock;
+  let gateway: Gateway;
+
+  const open = async (maxWarm: number): Promise<void> => {
+    folder = temporaryFolder();
+    clock = createManualClock(Date.UTC(2026, 10, 30, 12));
+    const base = loadConfig({ flags: { home: folder.path }, env: {} });
+    gateway = new Gateway({
+      config: { ...base, pool: { ...base.pool, maxWarm } },
+      store: openSqliteStore({ path: `${folder.path}/state.db`, clock }),
+      log: silentLog,
+      clock,
+      runtimes: { demo: createDemoRuntime({ clock }) },
+    });
+    await gateway.start();
+  };
+  beforeEach(() => open(2));
+  afterEach(async () => {
+    const stopped = gateway.stop();
+    for (let n = 0; n < 300 && gateway.pool.list().length > 0; n++) await clock.advance(100);
+    await stopped;
+    folder.remove();
+  });
+
+  const says = async (name: string, text: string): Promise<Extract<Said, { kind: "turn" }>> => {
+    const door = { platform: "console", name } as const;
+    const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+    if (said.kind !== "turn") throw new Error(said.kind);
+    return said;
+  };
+  const fateOf = async ({ messageId }: { messageId: number }) => (await gateway.reader.fates(messageId))[0]?.fate;
+  const settles = async () => {
+    for (let n = 0; n < 20; n++) await clock.advance(0);
+  };
+
+  test("B4 T10: while all agents are busy a further turn waits, others join it, and it runs when one is free", async () => {
+    const first = await says("a", "slow 50");
+    await says("b", "slow 90");
+    const third = await says("c", "hello");
+    await settles();
+    expect(await fateOf(first)).toMatchObject({ fate: "running" });
+    expect(await fateOf(third)).toEqual({ fate: "waiting", position: 1 });
+    const follower = await says("c", "and more");
+    expect(follower.turnId).toBe(third.turnId);
+    expect(gateway.pool.counters.opened).toBe(2);
+    for (let n = 0; n < 200 && (await fateOf(third))?.fate !== "answered"; n++) await clock.advance(100);
+    expect(await fateOf(third)).toEqual({ fate: "answered" });
+    expect(await fateOf(follower)).toEqual({ fate: "answered" });
+  });
+
+  test("B4 T4: those who wait begin in the order in which they came, and a busy chat does not overtake them", async () => {
+    await says("a", "slow 5");
+    await says("b", "slow 300");
+    const waiting = [await says("c", "1"), await says("d", "2"), await says("e", "3")];
+    const again = await says("a", "4");
+    for (let n = 0; n < 400 && (await fateOf(again))?.fate !== "answered"; n++) await clock.advance(20);
+    const turns = await Promise.all([...waiting, again].map(({ turnId }) => gateway.reader.turn(turnId)));
+    const begun = turns.map((turn) => turn!.begunAt!);
+    expect(begun).toEqual([...begun].sort((a, b) => a - b));
+  });
+});
+
+describe("one agent that hangs", () => {
+  test("B5 G-RUN-05: among 50 conversations it delays nobody else, and /stop frees its place", async () => {
+    const folder = temporaryFolder();
+    const clock = createManualClock(Date.UTC(2026, 10, 30, 12));
+    const base = loadConfig({ flags: { home: folder.path }, env: {} });
+    const gateway = new Gateway({
+      config: { ...base, pool: { ...base.pool, maxWarm: 8 } },
+      store: openSqliteStore({ path: `${folder.path}/state.db`, clock }),
+      log: silentLog,
+      clock,
+      runtimes: { demo: createDemoRuntime({ clock }) },
+    });
+    await gateway.start();
+    const says = (name: string, text: string) =>
+      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name }, text });
+    const hanging = await says("hanging", "hang");
+    const before = clock.now();
+    const turns = await Promise.all(Array.from({ length: 49 }, (_, n) => says(`c${n}`, "hello")));
+    const answers = Promise.all(turns.map((said) => gateway.answerOf(said.turnId!)));
+    expect((await answers).every(({ turn }) => turn.state === "answered")).toBe(true);
+    expect(clock.now()).toBe(before);
+    expect((await gateway.reader.turn(hanging.turnId!))?.state).toBe("running");
+    await says("hanging", "/stop");
+    for (let n = 0; n < 200 && (await gateway.reader.turn(hanging.turnId!))?.state === "running"; n++)
+      await clock.advance(100);
+    expect((await gateway.reader.turn(hanging.turnId!))?.state).toBe("interrupted");
+    const stopped = gateway.stop();
+    for (let n = 0; n < 300 && gateway.pool.list().length > 0; n++) await clock.advance(100);
+    await stopped;
+    folder.remove();
+  });
+});
