@@ -13,9 +13,9 @@ import { asTertuliaError, TertuliaError } from "./errors.ts";
 import { EventBus, type GatewayEvents, withoutPrompt } from "./events.ts";
 import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
-import type { Runtime } from "./runtime/runtime.ts";
+import type { HandleStateName, OpenedHow, Runtime } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import { createRuntimes, describeAgent } from "./runtimes.ts";
+import { createRuntimes, describeAgent, probeRuntimes, type RuntimeReport } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -171,8 +171,7 @@ export class Gateway {
         onSettled(settled);
       },
     });
-    const warmth = (sessionId: string): string =>
-      this.pool.list().find((handle) => handle.sessionId === sessionId)?.state ?? "cold";
+    const warmth = (sessionId: string): string => this.stateOf(sessionId);
     const about = (agent: string, runtime: string) => describeAgent(config, agent, runtime);
     this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth, about });
     this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
@@ -284,6 +283,28 @@ export class Gateway {
   /** The session's agent is not needed any more: its handle is parked when its turn is over. */
   park(sessionId: string): Promise<void> {
     return this.pool.drop(sessionId);
+  }
+
+  /** Where a session's agent is: warm, busy, cold. */
+  stateOf(sessionId: string): HandleStateName {
+    const handles = this.pool.list().filter((handle) => handle.sessionId === sessionId);
+    return handles.find(({ state }) => state !== "cold")?.state ?? "cold";
+  }
+
+  /** What runs a conversation now (B7). */
+  runtimeOf(conversation: ConversationRow): string {
+    return runtimeOf(this.config, conversation);
+  }
+
+  /** Asks every runtime whether it can run. */
+  probeRuntimes(): Promise<readonly RuntimeReport[]> {
+    return probeRuntimes(this.config, { clock: this.#clock });
+  }
+
+  /** The session's agent is ended and opened anew. Throws `session_unknown`, `session_ended`, `busy`, and why it cannot be opened. */
+  async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
+    this.#mustRun();
+    return this.#runner.restart(sessionId);
   }
 
   /** H1: speaks in a room as the agent, and binds the room to the session, unless there is none. */

@@ -1,5 +1,6 @@
 import type { Config, RuntimeConfig } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
+import { asTertuliaError } from "./errors.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
@@ -37,6 +38,40 @@ function createRuntime(name: string, runtime: RuntimeConfig, { clock, chance, gi
       return createHttpRuntime({ name, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
     }
   }
+}
+
+const PROBE_MS = 15_000;
+
+export interface RuntimeReport {
+  readonly name: string;
+  readonly kind: RuntimeConfig["kind"];
+  readonly ok: boolean;
+  readonly version: string | null;
+  readonly abilities: readonly string[];
+  /** Those that it runs by default. */
+  readonly agents: readonly string[];
+  readonly detail: string;
+  readonly missing?: string;
+}
+
+/** Asks every runtime of the configuration whether it can run, each on an instance of its own that is closed again. Never rejects for one of them. */
+export async function probeRuntimes(config: Config, { clock }: { clock: Clock }): Promise<readonly RuntimeReport[]> {
+  const runtimes = createRuntimes(config, { clock, chance: Math.random });
+  return Promise.all(
+    [...runtimes].map(async ([name, runtime]): Promise<RuntimeReport> => {
+      const { kind } = config.runtimes[name]!;
+      const agents = Object.values(config.agents).flatMap((agent) => (agent.runtime === name ? [agent.name] : []));
+      try {
+        const { version = null, abilities = [], ...probe } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
+        return { name, kind, version, abilities, agents, ...probe };
+      } catch (cause) {
+        const { message, remedy } = asTertuliaError(cause);
+        return { name, kind, ok: false, version: null, abilities: [], agents, detail: message, missing: remedy };
+      } finally {
+        await runtime.close();
+      }
+    }),
+  );
 }
 
 /** R5: what a person is told of an agent on a runtime. */

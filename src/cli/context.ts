@@ -6,6 +6,7 @@ import { TertuliaError } from "../errors.ts";
 import type { StoreReader } from "../store/store.ts";
 import { randomIds } from "../util/ids.ts";
 import { readToken } from "./client.ts";
+import { roomKey } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -19,7 +20,7 @@ interface ContextFlags {
 /** C7: `tertulia context ROOM` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
 export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
   const config = loadConfig({ flags });
-  const key = config.rooms[name]?.conversation ?? name;
+  const key = roomKey(config, name);
   const found = await readState(config, {
     gateway: (client) => client.get<NextContext>(`/api/conversations/${encodeURIComponent(key)}/context`),
     file: (reader) => contextInFile(config, reader, key),

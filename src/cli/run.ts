@@ -83,13 +83,18 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffClear(room, { ...global(), ...options }));
 
-  const sessions = program.command("sessions").description("read sessions back");
+  const sessions = program.command("sessions").description("read sessions back, and see to their agents");
   sessions
-    .command("list")
+    .command("list", { isDefault: true })
     .description("list the sessions, the most recently used first")
     .option("--limit <n>", "how many at most, 1 to 1000", "50")
+    .option("--warm", "in their place the agents that are kept warm, with what they take")
     .option("--json", "print the list as JSON")
-    .action(async (options) => (await import("./sessions.ts")).sessionsList({ ...global(), ...options }));
+    .action(async ({ warm, ...options }) => {
+      const loaded = await import("./sessions.ts");
+      if (warm) await loaded.sessionsWarm({ ...global(), ...options });
+      else await loaded.sessionsList({ ...global(), ...options });
+    });
   sessions
     .command("show")
     .description("print what was said in a session")
@@ -97,6 +102,39 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--limit <n>", "how many of the last entries, 1 to 1000", "100")
     .option("--json", "print the session as JSON")
     .action(async (id, options) => (await import("./sessions.ts")).sessionsShow(id, { ...global(), ...options }));
+  sessions
+    .command("park")
+    .description("end the agent of a session; the next message opens it again")
+    .argument("<id>", "the session's id")
+    .option("--json", "print what was done as JSON")
+    .action(async (id, options) =>
+      (await import("./sessions.ts")).sessionsEnd(id, { ...global(), ...options, what: "park" }),
+    );
+  sessions
+    .command("restart")
+    .description("end the agent of a session, and open it anew at once")
+    .argument("<id>", "the session's id")
+    .option("--json", "print what was done as JSON")
+    .action(async (id, options) =>
+      (await import("./sessions.ts")).sessionsEnd(id, { ...global(), ...options, what: "restart" }),
+    );
+
+  const runtimes = program.command("runtimes").description("what runs the agents");
+  runtimes
+    .command("list", { isDefault: true })
+    .description("ask each runtime whether it can run, what it can do, and what is missing")
+    .option("--json", "print the list as JSON")
+    .addHelpText("after", "\nExit codes: 0; 1 where a runtime cannot run that an agent needs.")
+    .action(async (options) => (await import("./runtimes.ts")).runtimesList({ ...global(), ...options }));
+  runtimes
+    .command("use")
+    .description("let another runtime run a conversation, as /runtime does there")
+    .argument("<conversation>", "a room of the configuration, or a conversation key")
+    .argument("<runtime>", "its name; back: the one before; default: the configured one")
+    .option("--json", "print what was done as JSON")
+    .action(async (name, runtime, options) =>
+      (await import("./runtimes.ts")).runtimesUse(name, runtime, { ...global(), ...options }),
+    );
 
   program
     .command("explain")

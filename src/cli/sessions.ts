@@ -1,8 +1,10 @@
 import { type Config, loadConfig } from "../config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
+import type { HandleStatus } from "../runtime/runtime-pool.ts";
 import type { EntryRow, SessionRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
+import { connect } from "./client.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { oneLine, table } from "./table.ts";
@@ -16,6 +18,44 @@ interface SessionsFlags {
 
 /** With where its agent is in the gateway's pool; without a gateway every agent is cold. */
 type Listed = SessionRow & { readonly state: string };
+
+/** `tertulia sessions --warm`: the agents that are kept, with what they take. Without a gateway there are none. */
+export async function sessionsWarm({ json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
+  const config = loadConfig({ flags });
+  const pool = await readState<{ readonly handles: readonly HandleStatus[]; readonly room: number } | null>(config, {
+    gateway: (client) => client.get("/api/pool"),
+    file: async () => null,
+  });
+  const handles = pool?.handles ?? [];
+  if (json) output(JSON.stringify({ handles }));
+  else if (handles.length === 0) output(`No agent is warm${pool === null ? ": no gateway runs" : ""}.`);
+  else {
+    const rows = handles.map(({ sessionId, runtime, state, how, restarts, memoryMb, since }) => [
+      sessionId,
+      printable(runtime),
+      state,
+      how ?? "–",
+      String(restarts),
+      memoryMb === undefined || memoryMb === 0 ? "–" : `${memoryMb} MB`,
+      when(since, config.timezone),
+    ]);
+    output(table([["SESSION", "RUNTIME", "STATE", "OPENED AS", "RESTARTS", "MEMORY", "SINCE"], ...rows]));
+  }
+}
+
+/** `tertulia sessions park|restart ID`: ends its agent; a restart opens it anew at once. */
+export async function sessionsEnd(
+  id: string,
+  { what, json, ...flags }: Omit<SessionsFlags, "limit"> & { readonly what: "park" | "restart" },
+): Promise<void> {
+  const client = await connect(loadConfig({ flags }));
+  const path = `/api/sessions/${encodeURIComponent(id)}/${what}`;
+  const done = await client.post<{ session: string; state: string; how?: string | null }>(path, {});
+  if (json) output(JSON.stringify(done));
+  else if (done.how != null) output(`The agent of session ${id} was opened anew (${done.how}).`);
+  else if (done.state === "busy") output(`The agent of session ${id} is parked when its turn is over.`);
+  else output(`The agent of session ${id} is parked; the next message opens it again.`);
+}
 
 /** `tertulia sessions list`: the most recently used first. */
 export async function sessionsList({ limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {

@@ -15,6 +15,7 @@ import { messages } from "./messages.ts";
 import { metrics } from "./metrics.ts";
 import { parserError, refuse } from "./refuse.ts";
 import { refusedEvents } from "./refused.ts";
+import { runtimes } from "./runtimes.ts";
 import { sessions } from "./sessions.ts";
 import { statusRoutes } from "./status.ts";
 import { type Env, errorBody, fail } from "./wire.ts";
@@ -142,6 +143,7 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
   app.route("/api/events", eventStream(gateway, closing));
   app.route("/api", handoff(gateway));
   app.route("/api", refusedEvents(gateway));
+  app.route("/api", runtimes(gateway));
   app.route("/api", statusRoutes(options));
   app.route("/metrics", metrics(gateway));
   app.notFound((context) =>

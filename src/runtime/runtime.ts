@@ -22,7 +22,12 @@ export interface Runtime {
 export interface RuntimeProbe {
   readonly ok: boolean;
   readonly version?: string;
+  /** A sentence. */
   readonly detail: string;
+  /** What it can do beyond answering: resume, load, images, mcp, … */
+  readonly abilities?: readonly string[];
+  /** How to get what is missing. */
+  readonly missing?: string;
 }
 
 export interface OpenRequest {

@@ -1,10 +1,11 @@
-import type { Config } from "../config.ts";
+import { type Config, rulesFor } from "../config.ts";
+import { sourceOfConversation } from "../context/door-line.ts";
 import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
 import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
-import { asTertuliaError, type TertuliaError } from "../errors.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
-import type { Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
+import type { OpenedHow, Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
 import type { Claim, ConversationRow, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
@@ -218,6 +219,37 @@ export class TurnRunner {
       // Whatever ended it: nobody waits for more words of it.
       live.end();
     }
+  }
+
+  /**
+   * Ends the agent of a session in which no turn runs, and opens it anew. `how` is null where the next message of its home would not go
+   * there: then nothing is opened before somebody asks.
+   */
+  async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
+    const { store, pool, config, ground, clock } = this.#options;
+    const session = await store.session(sessionId);
+    if (session === null) throw new TertuliaError("session_unknown", `There is no session ${sessionId}.`);
+    if (session.endedAt !== null) throw new TertuliaError("session_ended", `Session ${sessionId} has ended.`);
+    if ([...this.#live.values()].some(({ turn }) => turn.sessionId === sessionId))
+      throw new TertuliaError("busy", `A turn runs in session ${sessionId}.`);
+    await pool.drop(sessionId);
+    const home = await store.conversationById(session.home);
+    if (home === null) return { how: null };
+    const { rules } = rulesFor(config, { agent: home.agent, key: home.key, source: sourceOfConversation(home) });
+    const found = await store.nextTurnMaterial({ conversationId: home.id, now: clock.now(), rules });
+    if (found?.session.id !== sessionId) return { how: null };
+    const runtime = this.#options.runtimeOf(home);
+    const material = await asSeenBy(runtime.name, found, store);
+    const abort = new AbortController();
+    const lease = await pool.acquire({
+      sessionId,
+      runtime,
+      restarts: (material.runtimeState?.restarts ?? 0) + 1,
+      signal: abort.signal,
+      request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: abort.signal }),
+    });
+    lease.release();
+    return { how: lease.how };
   }
 
   /** Acquires the agent, writes the prompt, and hears it out; at most one controlled rebuild (B5). */

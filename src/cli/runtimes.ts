@@ -1,0 +1,46 @@
+import { type Config, loadConfig } from "../config.ts";
+import { TertuliaError } from "../errors.ts";
+import { probeRuntimes, type RuntimeReport } from "../runtimes.ts";
+import { systemClock } from "../util/clock.ts";
+import { connect } from "./client.ts";
+import { roomKey } from "./door.ts";
+import { output, printable } from "./output.ts";
+import { table } from "./table.ts";
+
+interface RuntimesFlags {
+  readonly home?: string;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+/** `tertulia runtimes`: asks each whether it can run. Exit code 1 when one cannot that an agent needs. */
+export async function runtimesList({ json, ...flags }: RuntimesFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const runtimes = await probeRuntimes(config, { clock: systemClock });
+  output(json ? JSON.stringify({ runtimes }) : listed(runtimes));
+  if (runtimes.some(({ ok, agents }) => !ok && agents.length > 0)) process.exitCode = 1;
+}
+
+function listed(runtimes: readonly RuntimeReport[]): string {
+  const rows = runtimes.map(({ name, kind, ok, version, abilities, agents, detail, missing }) => [
+    name,
+    kind,
+    ok ? "ok" : "fail",
+    version ?? "–",
+    abilities.length === 0 ? "–" : abilities.join(", "),
+    agents.length === 0 ? "–" : agents.join(", "),
+    printable(missing === undefined ? detail : `${detail} ${missing}`),
+  ]);
+  return table([["RUNTIME", "KIND", "STATE", "VERSION", "ABILITIES", "AGENTS", "DETAIL"], ...rows]);
+}
+
+/** `tertulia runtimes use CONVERSATION NAME`: as `/runtime` there. */
+export async function runtimesUse(name: string, runtime: string, { json, ...flags }: RuntimesFlags): Promise<void> {
+  const config: Config = loadConfig({ flags });
+  const client = await connect(config);
+  const path = `/api/conversations/${encodeURIComponent(roomKey(config, name))}/runtime`;
+  const done = await client.post<{ conversation: string; runtime: string; reply: string | null }>(path, { runtime });
+  if (json) output(JSON.stringify(done));
+  else if (done.reply === null) throw new TertuliaError("internal", "The gateway gave no answer.");
+  else output(printable(done.reply));
+}
