@@ -132,6 +132,7 @@ export class Gateway {
       onAsked: (sessionId) => this.#queue.asked(sessionId),
       onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
       onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
+      onDeliveries: (deliveries) => this.#outbox.take(deliveries),
       onSettled,
       onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
       onFault,
@@ -173,7 +174,16 @@ export class Gateway {
     });
     const warmth = (sessionId: string): string => this.stateOf(sessionId);
     const about = (agent: string, runtime: string) => describeAgent(config, agent, runtime);
-    this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth, about });
+    this.#ownDoors = new OwnDoors({
+      config,
+      reader: store,
+      clock,
+      ids,
+      intake: this.#intake,
+      warmth,
+      about,
+      questionsOf: (conversationId: number) => this.#runner.questionsOf(conversationId),
+    });
     this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
   }
 
@@ -348,6 +358,7 @@ export class Gateway {
 
   #signal(signal: TurnSignal): void {
     if (signal.kind === "steer") this.#runner.steer(signal.turnId, signal.messageId);
+    else if (signal.kind === "answer") this.#runner.answer(signal);
     else this.#runner.stop(signal.turnId, { kind: signal.kind === "stop" ? "stopped" : "superseded" });
   }
 

@@ -17,7 +17,7 @@ import type {
   MessageEvent,
   StoreReader,
 } from "../store/store.ts";
-import { type CommandContext, textNotice } from "../turn/command/command.ts";
+import { type CommandContext, type OpenQuestion, textNotice } from "../turn/command/command.ts";
 import { commandOf } from "../turn/command/commands.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
@@ -76,6 +76,8 @@ export interface OwnDoorsOptions {
   readonly intake: EventIntake;
   /** Where a session's agent is: warm, busy, cold. */
   readonly warmth: (sessionId: string) => string;
+  /** What the agent asks leave for there. */
+  readonly questionsOf: (conversationId: number) => readonly OpenQuestion[];
   /** What a person is told of an agent (R5). */
   readonly about: (agent: string, runtime: string) => AgentFacts;
 }
@@ -120,7 +122,7 @@ export class OwnDoors {
     place: Place & Pick<CommandContext, "conversation" | "runtimeHere">,
     request: SayRequest,
   ): Promise<InboundEvent> {
-    const { config, reader, clock, warmth, about } = this.#options;
+    const { config, reader, clock, warmth, about, questionsOf } = this.#options;
     const found = commandOf(base.text);
     if (found === null)
       return {
@@ -146,6 +148,7 @@ export class OwnDoors {
       runtimeHere: place.runtimeHere,
       source: place.source,
       conversation: place.conversation,
+      questions: place.conversation === null ? [] : questionsOf(place.conversation.id),
       key: place.key,
       speaker: base.speaker,
       args: found.args,

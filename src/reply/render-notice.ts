@@ -66,6 +66,10 @@ export function renderNotice({ code, args }: Notice): string {
         `From the next message on ${args.to} runs this conversation; it is given what was said here. /runtime back returns to ${args.from}.`,
         ...facts(args),
       ]);
+    case "permission":
+      return permission(args);
+    case "permission_answered":
+      return args.label === "denied" ? "Refused." : `Answered: ${args.label}.`;
     case "fell_back":
       return `The runtime ${args.from} failed its first turn here, so ${args.to} runs this conversation again. Say it once more, or try again with /runtime ${args.from}.`;
     case "binding_ended":
@@ -141,10 +145,23 @@ function notDone(reason: string): string {
     title_nothing: "Nothing was said here yet: there is no session to name.",
     title_forbidden: "Only the owner of the session that this door speaks in names it.",
     policy_forbidden: "Only the person of this conversation, or the owner, sets its reset policy.",
+    answer_late: "That turn does not run any more.",
+    answer_forbidden: "Only the one who asked, or the owner, answers what the agent asks leave for.",
     runtime_forbidden: "Only the owner decides what runs a conversation.",
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;
+}
+
+function permission({ title, options, span }: Notice["args"]): string {
+  const answers = String(options)
+    .split("\n")
+    .map((label, n) => `  ${n + 1}  ${label}`);
+  return [
+    `The agent asks leave: ${title}`,
+    ...answers,
+    `/allow or /allow with a number, /deny refuses. Without an answer within ${span} it is refused.`,
+  ].join("\n");
 }
 
 function bindingFault(reason: string): string {

@@ -24,7 +24,7 @@ export interface Store extends StoreReader {
   /** The session's head becomes the running turn, or a turn of an older epoch is taken over by T8. Safe to repeat. */
   begin(request: { sessionId: string; now: number }, claim: Claim): Promise<BeginResult>;
   /** What must be durable before something is shown, a tool runs, or a prompt is written (T8). */
-  mark(mark: TurnMark, claim: Claim): Promise<"marked" | NotRunning>;
+  mark(mark: TurnMark, claim: Claim): Promise<Marked | NotRunning>;
   /** Ends a running turn: its final state, the reply as message, entry and deliveries, the fates, the seen numbers. */
   settle(settlement: Settlement, claim: Claim): Promise<SettleResult>;
   /** The lane's head is about to be sent once more; its attempt is counted first (O1). */
@@ -44,6 +44,10 @@ export interface Claim {
 /** The turn is not running under this claim and attempt any more: the report comes too late and changed nothing. */
 export interface NotRunning {
   readonly kind: "not_running";
+}
+export interface Marked {
+  readonly kind: "marked";
+  readonly deliveries: readonly DeliveryRow[];
 }
 export interface NotDue {
   readonly kind: "not_due";
@@ -116,7 +120,9 @@ export interface CommandEvent extends EventBase {
     /** This chat is the home of its platform for this agent. */
     | { readonly kind: "home" }
     /** What runs this conversation from its next turn on (B7); null: the configured one. `from` is what runs it now. */
-    | { readonly kind: "runtime"; readonly to: string | null; readonly from: string };
+    | { readonly kind: "runtime"; readonly to: string | null; readonly from: string }
+    /** Answers a question of this conversation's running turn, with the speaker's rights (H12). Null denies. */
+    | { readonly kind: "answer"; readonly turnId: number; readonly id: string; readonly optionId: string | null };
   /**
    * The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). Where nothing is
    * done, `not_done` with the reason takes its place.
@@ -280,6 +286,13 @@ export interface PutOff {
 export type TurnSignal =
   | { readonly kind: "stop"; readonly turnId: number; readonly sessionId: string }
   | { readonly kind: "interrupt"; readonly turnId: number; readonly sessionId: string }
+  | {
+      readonly kind: "answer";
+      readonly turnId: number;
+      readonly sessionId: string;
+      readonly id: string;
+      readonly optionId: string | null;
+    }
   | { readonly kind: "steer"; readonly turnId: number; readonly sessionId: string; readonly messageId: number };
 
 // ---- turns
@@ -348,6 +361,8 @@ export interface TurnMark {
   /** The session's stable part, at its first turn. */
   readonly stablePart?: string;
   readonly runtime?: { readonly name: string; readonly ref: string; readonly restarts: number };
+  /** A question to the people of the turn's door, where it is one that is written to. */
+  readonly question?: Notice;
   /** Messages that the running turn took in (steer): they leave their waiting turn. */
   readonly consumed?: readonly number[];
 }

@@ -102,6 +102,10 @@ export class LiveTurn {
     this.#tell({ type: "permission", id: question.id, title: question.title, options: question.options });
   }
 
+  get questions(): readonly Pick<Extract<TurnEvent, { type: "permission" }>, "id" | "title" | "options">[] {
+    return [...this.#questions.values()].map(({ id, title, options }) => ({ id, title, options }));
+  }
+
   isOpen(id: string): boolean {
     return this.#questions.has(id);
   }

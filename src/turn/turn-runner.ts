@@ -3,13 +3,27 @@ import { sourceOfConversation } from "../context/door-line.ts";
 import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
 import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
+import { oneLine } from "../context/untrusted.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
+import type { Notice } from "../message/notice.ts";
 import type { OpenedHow, Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
-import type { Claim, ConversationRow, Settled, Store, Turn, TurnMark, TurnMaterial } from "../store/store.ts";
+import type {
+  Claim,
+  ConversationRow,
+  DeliveryRow,
+  Settled,
+  Store,
+  Turn,
+  TurnMark,
+  TurnMaterial,
+  TurnSignal,
+} from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
+import { describeSpan } from "../util/span.ts";
+import type { OpenQuestion } from "./command/command.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
 import { type TurnLimits, watchLimits } from "./turn-limits.ts";
@@ -35,6 +49,8 @@ export interface TurnRunnerOptions {
   readonly onTakenIn: (turnId: number, into: number) => void;
   /** The session's runtime has opened or closed a background job (R2). */
   readonly onJob: (sessionId: string, job: Extract<TurnEvent, { type: "job" }>) => Promise<void>;
+  /** Rows that were written while a turn runs. */
+  readonly onDeliveries: (deliveries: readonly DeliveryRow[]) => void;
   /** After the commit that ended a turn: wakes sessions, hands deliveries on. */
   readonly onSettled: (settled: Settled) => void;
   /** The turn has ended, but the store cannot take it for now: whoever waits is told. */
@@ -398,7 +414,7 @@ export class TurnRunner {
   async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
     limits.sign();
     if (event.type === "permission") {
-      this.#ask(live, event);
+      await this.#ask(live, event);
       return;
     }
     if (event.type === "job" && live.stopReason?.kind !== "lost") {
@@ -422,11 +438,12 @@ export class TurnRunner {
     }
   }
 
-  #ask(live: LiveTurn, event: Extract<TurnEvent, { type: "permission" }>): void {
+  async #ask(live: LiveTurn, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {
     const { clock, config } = this.#options;
     // Where nobody is there who could be asked, it is denied at once.
     // So is a second question under the id of an open one: an answer could not say which of them it is for.
-    if (live.stopReason !== null || !live.canBeAsked || live.isOpen(event.id)) {
+    const isByWords = canBeAskedThere(live.turn);
+    if (live.stopReason !== null || !(live.canBeAsked || isByWords) || live.isOpen(event.id)) {
       event.answer(null);
       return;
     }
@@ -438,6 +455,20 @@ export class TurnRunner {
         event.answer(optionId);
       },
     });
+    if (isByWords) await this.#mark(live, { question: permissionNotice(event, config.turn.permissionTimeoutMs) });
+  }
+
+  /** An answer that was admitted; one that comes too late changes nothing. */
+  answer({ turnId, id, optionId }: Extract<TurnSignal, { kind: "answer" }>): void {
+    const live = this.#live.get(turnId);
+    if (live?.isOpen(id)) live.answer(id, optionId);
+  }
+
+  /** What the agents ask leave for in a conversation's running turns. */
+  questionsOf(conversationId: number): readonly OpenQuestion[] {
+    return [...this.#live.values()]
+      .filter(({ turn }) => turn.conversationId === conversationId)
+      .flatMap(({ turn, questions }) => questions.map((question) => ({ turnId: turn.id, ...question })));
   }
 
   async #showText(live: LiveTurn, text = live.text): Promise<void> {
@@ -446,11 +477,15 @@ export class TurnRunner {
 
   /** False when the turn is not ours any more: a reset has ended it, and it is stopped here. */
   async #mark(live: LiveTurn, change: Omit<TurnMark, "turnId" | "attempt" | "now">): Promise<boolean> {
-    const { store, clock, claim } = this.#options;
+    const { store, clock, claim, onDeliveries } = this.#options;
     const { id: turnId, attempt } = live.turn;
     const marked = await store.mark({ turnId, attempt, now: clock.now(), ...change }, claim());
-    if (marked !== "marked") live.stop({ kind: "lost" });
-    return marked === "marked";
+    if (marked.kind === "not_running") {
+      live.stop({ kind: "lost" });
+      return false;
+    }
+    if (marked.deliveries.length > 0) onDeliveries(marked.deliveries);
+    return true;
   }
 
   async #settle(live: LiveTurn, ending: TurnEnding): Promise<boolean> {
@@ -501,6 +536,17 @@ function heardEnding({ live, material, runtime }: Run, { result, lease }: Heard)
 
 function trialOf({ home }: TurnMaterial, trial: "passed" | "failed"): Pick<TurnEnding, "trial"> {
   return home.runtime.isOnTrial ? { trial } : {};
+}
+
+/** H12: at a door that is written to, only where those who read the question are those who may answer it: the owner, or one person alone. */
+function canBeAskedThere({ target, authority, audience }: Turn): boolean {
+  if (target.door !== "push") return false;
+  return authority.role === "owner" || (audience.kind === "person" && audience.personId === authority.personId);
+}
+
+function permissionNotice({ title, options }: Extract<TurnEvent, { type: "permission" }>, ms: number): Notice {
+  const labels = options.map(({ label }) => oneLine(label)).join("\n");
+  return { code: "permission", args: { title: oneLine(title), options: labels, span: describeSpan(ms) } };
 }
 
 function placeOf(material: TurnMaterial): EventPlace {

@@ -85,7 +85,9 @@ export function storeContract(
         entriesThrough: 0,
         runtime: "demo",
       };
-      expect(await store.mark({ turnId: outcome.turnId, attempt: 1, now: clock.now(), prompt }, claim)).toBe("marked");
+      expect(await store.mark({ turnId: outcome.turnId, attempt: 1, now: clock.now(), prompt }, claim)).toMatchObject({
+        kind: "marked",
+      });
       expect(await fate(outcome.messageId)).toEqual({ fate: "running", turnId: outcome.turnId });
       const settled = await answer(outcome.begun!, "hello");
       expect(settled).toMatchObject({
@@ -236,9 +238,9 @@ export function storeContract(
       const steered = await admit(said("2", { rules }));
       expect(steered).toMatchObject({ kind: "queued", signal: { kind: "steer", turnId: first.id } });
       const messageId = (steered as { messageId: number }).messageId;
-      expect(await store.mark({ turnId: first.id, attempt: 1, now: clock.now(), consumed: [messageId] }, claim)).toBe(
-        "marked",
-      );
+      expect(
+        await store.mark({ turnId: first.id, attempt: 1, now: clock.now(), consumed: [messageId] }, claim),
+      ).toMatchObject({ kind: "marked" });
       await answer(first, "both");
       expect(await fate(messageId)).toEqual({ fate: "answered" });
       expect(await store.begin({ sessionId: first.sessionId, now: clock.now() + 9_000 }, claim)).toMatchObject({
@@ -782,7 +784,7 @@ export function storeContract(
 
     test("R4 G-RST-06 what the agent is to be opened by is taken at once, outlives a stop and a crash, and not from an ended session", async () => {
       const first = await begunBy(said("1"));
-      expect(await marked(first, "now S2")).toBe("marked");
+      expect(await marked(first, "now S2")).toMatchObject({ kind: "marked" });
       await store.settle(
         {
           turnId: first.id,
@@ -800,7 +802,7 @@ export function storeContract(
       const refOf = async (turn: Turn) => (await store.turnMaterial(turn.id))!.runtimeState?.ref;
       const second = await begunBy(said("2"));
       expect(await refOf(second)).toBe("now S2");
-      expect(await marked(second, "now S3")).toBe("marked");
+      expect(await marked(second, "now S3")).toMatchObject({ kind: "marked" });
       claim = await store.claim("after a crash");
       await store.begin({ sessionId: second.sessionId, now: clock.now() }, claim);
       const again = (await store.turn(second.id))!;

@@ -20,7 +20,7 @@ export class HeartModel {
   committed({ verb, request, result }: Committed): void {
     if (verb === "admit") this.#admit(request as S.AdmitBatch, result as S.AdmitResult);
     if (verb === "begin") this.#begin((request as { sessionId: string }).sessionId, result as S.BeginResult);
-    if (verb === "mark" && result === "marked") this.#mark(request as S.TurnMark);
+    if (verb === "mark" && (result as { kind: string }).kind === "marked") this.#mark(request as S.TurnMark);
     if (verb === "settle") this.#settle(request as S.Settlement, result as S.SettleResult);
   }
 

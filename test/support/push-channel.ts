@@ -13,6 +13,11 @@ export interface PushChannel extends Channel {
   ): Promise<AdmitOutcome>;
   /** The person says `/new` there. */
   resets(options?: { chat?: string }): Promise<AdmitOutcome>;
+  /** The person answers a question of the agent there, by `/allow` or `/deny`; perhaps as somebody else. */
+  answersQuestion(
+    answer: { turnId: number; id: string; optionId: string | null },
+    options?: { chat?: string; by?: MessageEvent["speaker"] },
+  ): Promise<AdmitOutcome>;
   /** What reached the platform. */
   readonly sent: { readonly chat: string; readonly thread?: string; readonly text: string; readonly key: string }[];
   /** The next answers of the platform; when none is left, everything is sent. */
@@ -60,6 +65,14 @@ export function createPushChannel(options: { recognisesRepeats?: boolean } = {})
         effect: { kind: "reset" },
         reply: { code: "session_new", args: { agent: "main", runtime: "demo" } },
         ...words("/new", options),
+      }),
+    answersQuestion: (answer, { by, ...options } = {}) =>
+      commit({
+        kind: "command",
+        effect: { kind: "answer", ...answer },
+        reply: { code: "permission_answered", args: { label: answer.optionId ?? "denied" } },
+        ...words(answer.optionId === null ? "/deny" : "/allow", options),
+        ...(by === undefined ? {} : { speaker: by }),
       }),
   };
   return channel;

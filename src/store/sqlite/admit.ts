@@ -591,6 +591,7 @@ function command(
   let args = event.reply.args;
   let turn: TurnLanding | null = null;
   let signal: TurnSignal | null = null;
+  let refused: string | null = null;
   let sessionId = conversation.current_session;
   if (effect.kind === "reset") {
     const previous = sessionId;
@@ -621,6 +622,11 @@ function command(
     }
     args = { ...args, found: running !== undefined };
   }
+  if (effect.kind === "answer") {
+    const answered = answerable(db, conversation, effect.turnId, who);
+    if (typeof answered === "string") refused = answered;
+    else signal = { ...effect, sessionId: answered.session_id };
+  }
   const life = lifeCommand(context, conversation, event, who);
   const reply = addDelivery(
     db,
@@ -629,7 +635,10 @@ function command(
       target: event.target,
       messageId,
       part: 0,
-      body: life?.reply ?? { code: event.reply.code, args },
+      body:
+        refused === null
+          ? (life?.reply ?? { code: event.reply.code, args })
+          : { code: "not_done", args: { reason: refused } },
       now: context.now,
     },
     context.claim,
@@ -644,6 +653,24 @@ function command(
     begun: first?.begun ?? null,
     signal,
   };
+}
+
+/** H12: a question is answered with the rights of its turn: by its own person, or by the owner. */
+function answerable(
+  db: Database,
+  conversation: ConversationRecord,
+  turnId: number,
+  who: Authority,
+): TurnRecord | "answer_late" | "answer_forbidden" {
+  const turn = db.get<TurnRecord>(
+    "SELECT * FROM turn WHERE id = ? AND conversation_id = ? AND state = 'running'",
+    turnId,
+    conversation.id,
+  );
+  if (turn === undefined) return "answer_late";
+  const { personId } = JSON.parse(turn.authority) as Authority;
+  const isTheirs = who.role === "owner" || (personId !== undefined && personId === who.personId);
+  return isTheirs ? turn : "answer_forbidden";
 }
 
 // ---- sends and bindings

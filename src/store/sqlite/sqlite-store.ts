@@ -12,6 +12,7 @@ import type {
   DeliveryRow,
   KeepChange,
   KeepResult,
+  Marked,
   NotDue,
   NotRunning,
   Settlement,
@@ -53,7 +54,7 @@ export class SqliteStore extends SqliteReader implements Store {
     return this.#writer.run(claim, () => begin(this.db, request, claim));
   }
 
-  mark(change: TurnMark, claim: Claim): Promise<"marked" | NotRunning> {
+  mark(change: TurnMark, claim: Claim): Promise<Marked | NotRunning> {
     return this.#writer.run(claim, () => mark(this.db, change, claim));
   }
 

@@ -4,6 +4,7 @@ import type {
   BeginResult,
   Claim,
   DeliveryRow,
+  Marked,
   NotRunning,
   Settled,
   Settlement,
@@ -118,7 +119,7 @@ function runningTurn(db: Database, turnId: number, attempt: number, claim: Claim
   );
 }
 
-export function mark(db: Database, change: TurnMark, claim: Claim): "marked" | NotRunning {
+export function mark(db: Database, change: TurnMark, claim: Claim): Marked | NotRunning {
   const turn = runningTurn(db, change.turnId, change.attempt, claim);
   if (turn === undefined) return NOT_RUNNING;
   if (change.stablePart !== undefined) {
@@ -153,7 +154,13 @@ export function mark(db: Database, change: TurnMark, claim: Claim): "marked" | N
     );
   }
   for (const messageId of change.consumed ?? []) consume(db, turn, messageId);
-  return "marked";
+  const target = JSON.parse(turn.target) as Target;
+  if (change.question === undefined || target.door === "pull") return { kind: "marked", deliveries: [] };
+  const { question: body, now } = change;
+  return {
+    kind: "marked",
+    deliveries: [addDelivery(db, { kind: "notice", target, turnId: turn.id, part: 0, body, now }, claim)],
+  };
 }
 
 /** A steered message leaves its waiting turn for the running one; a turn left without messages is gone (G-CON-05). */

@@ -3,6 +3,7 @@ import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Source } from "../../message/source.ts";
+import type { PermissionOption } from "../../runtime/runtime.ts";
 import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
 
 /** What a slash command may look at; what it changes is the effect it returns, carried out inside `admit`. */
@@ -23,8 +24,17 @@ export interface CommandContext {
   readonly speaker: Speaker;
   readonly args: string;
   readonly now: number;
+  /** What the agent asks leave for in this conversation's running turn, the oldest first. */
+  readonly questions: readonly OpenQuestion[];
   /** Where a session runs warm, as the pool sees it. */
   warmth(sessionId: string): string;
+}
+
+export interface OpenQuestion {
+  readonly turnId: number;
+  readonly id: string;
+  readonly title: string;
+  readonly options: readonly PermissionOption[];
 }
 
 export interface Command {

@@ -1,3 +1,4 @@
+import { allow, deny } from "./allow.ts";
 import { autoreset } from "./autoreset.ts";
 import type { Command } from "./command.ts";
 import { help } from "./help.ts";
@@ -16,6 +17,8 @@ const COMMANDS: readonly Command[] = [
   resume,
   undo,
   stop,
+  allow,
+  deny,
   status,
   title,
   runtime,

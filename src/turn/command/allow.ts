@@ -1,0 +1,53 @@
+import type { Notice } from "../../message/notice.ts";
+import type { CommandEvent } from "../../store/store.ts";
+import { type Command, type OpenQuestion, textNotice } from "./command.ts";
+
+type Answer = { effect: CommandEvent["effect"]; reply: Notice };
+
+/** H12: answers what the agent asks leave for. Whether the speaker may is decided in `admit`. */
+export const allow: Command = {
+  name: "allow",
+  aliases: [],
+  summary: "/allow [n]     let the agent do what it asks leave for; n is the answer's number, otherwise once",
+  async run(context) {
+    const question = context.questions.at(0);
+    if (question === undefined) return nothing();
+    const { options } = question;
+    const chosen =
+      context.args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(context.args) - 1];
+    if (chosen === undefined)
+      return { effect: { kind: "none" }, reply: textNotice(`There is no such answer.\n${asked(question)}`) };
+    return answer(question, chosen.id, chosen.label);
+  },
+};
+
+export const deny: Command = {
+  name: "deny",
+  aliases: [],
+  summary: "/deny          refuse what the agent asks leave for",
+  async run(context) {
+    const question = context.questions.at(0);
+    return question === undefined ? nothing() : answer(question, null, "denied");
+  },
+};
+
+function nothing(): Answer {
+  return { effect: { kind: "none" }, reply: textNotice("The agent asks for nothing here now.") };
+}
+
+function answer({ turnId, id }: OpenQuestion, optionId: string | null, label: string): Answer {
+  return { effect: { kind: "answer", turnId, id, optionId }, reply: { code: "permission_answered", args: { label } } };
+}
+
+function asked({ title, options }: OpenQuestion): string {
+  return [title, ...options.map(({ label }, n) => `  ${n + 1}  ${label}`)].join("\n");
+}
+
+/** A plain answer to an open question, where the door has no buttons: the command it stands for. */
+export function plainAnswer(text: string): string | null {
+  const word = text.trim().toLocaleLowerCase();
+  if (/^[1-9]$/.test(word)) return `/allow ${word}`;
+  if (["yes", "y", "ok", "ja", "oui", "si", "sí", "да", "是", "好", "可以", "はい"].includes(word)) return "/allow";
+  if (["no", "n", "nein", "non", "нет", "不", "否", "不行", "いいえ"].includes(word)) return "/deny";
+  return null;
+}

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { Gateway } from "../../src/gateway.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { silentLog } from "../../src/util/log.ts";
+import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
+import { createPushChannel, type PushChannel } from "../support/push-channel.ts";
+import { temporaryFolder } from "../support/store.ts";
+
+const MINUTE_MS = 60_000;
+
+describe("an agent asks leave at a door that is written to", () => {
+  let folder: ReturnType<typeof temporaryFolder>;
+  let clock: ManualClock;
+  let gateway: Gateway;
+  let bot: PushChannel;
+  beforeEach(async () => {
+    folder = temporaryFolder();
+    clock = createManualClock(1_700_000_000_000);
+    bot = createPushChannel();
+    const store = openSqliteStore({ path: `${folder.path}/state.db`, clock });
+    const config = loadConfig({ flags: { home: folder.path }, env: {} });
+    gateway = new Gateway({ config, store, log: silentLog, clock, channels: [bot] });
+    await gateway.start();
+  });
+  afterEach(async () => {
+    await gateway.stop();
+    expect(clock.pending).toBe(0);
+    folder.remove();
+  });
+
+  const until = async (done: () => boolean | Promise<boolean>): Promise<void> => {
+    for (let i = 0; i < 2_000; i++) {
+      if (await done()) return;
+      await clock.advance(0);
+    }
+    throw new Error("it did not come to that");
+  };
+  const asks = async (): Promise<number> => {
+    const outcome = await bot.says("ask");
+    if (outcome.kind !== "queued") throw new Error(outcome.kind);
+    await until(() => bot.sent.length === 1);
+    return outcome.turnId;
+  };
+  const texts = (): string[] => bot.sent.map(({ text }) => text);
+
+  test("B T7 the question is a delivery in words, and its author's answer lets the agent go on", async () => {
+    const turnId = await asks();
+    expect(texts()[0]).toBe(
+      [
+        "The agent asks leave: The demo agent asks for nothing in particular.",
+        "  1  Allow",
+        "  2  Reject",
+        "/allow or /allow with a number, /deny refuses. Without an answer within 5 min it is refused.",
+      ].join("\n"),
+    );
+    await bot.answersQuestion({ turnId, id: `ask-${turnId}`, optionId: "allow" });
+    await until(() => bot.sent.length === 3);
+    expect(texts().slice(1)).toEqual(["Answered: allow.", expect.stringContaining("allow")]);
+  });
+
+  test("H12 somebody else's answer does not count, and the question stays open", async () => {
+    const turnId = await asks();
+    const by = { author: { kind: "person" as const, id: "43", name: "Eve" } };
+    await bot.answersQuestion({ turnId, id: `ask-${turnId}`, optionId: "allow" }, { by });
+    await until(() => bot.sent.length === 2);
+    expect(texts()[1]).toBe("Only the one who asked, or the owner, answers what the agent asks leave for.");
+    expect((await gateway.reader.turn(turnId))?.state).toBe("running");
+    await bot.answersQuestion({ turnId, id: `ask-${turnId}`, optionId: null });
+    await until(() => bot.sent.length === 4);
+  });
+
+  test("T7 without an answer it is refused after its time, and the wait counts for no limit of the turn", async () => {
+    const turnId = await asks();
+    await clock.advance(4 * MINUTE_MS);
+    expect((await gateway.reader.turn(turnId))?.state).toBe("running");
+    await clock.advance(2 * MINUTE_MS);
+    await until(() => bot.sent.length === 2);
+    expect((await gateway.reader.turn(turnId))?.state).toBe("answered");
+    await bot.answersQuestion({ turnId, id: `ask-${turnId}`, optionId: "allow" });
+    await until(() => bot.sent.length === 3);
+    expect(texts()[2]).toBe("That turn does not run any more.");
+  });
+});
