@@ -8,6 +8,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { OpenRequest, Runtime, RuntimeProbe } from "../runtime.ts";
 import { type AcpRef, AcpSession, frontOf, Inbox } from "./acp-session.ts";
 import { type AcpLimits, AgentConnection, DEFAULT_LIMITS } from "./agent-connection.ts";
+import { NOTHING } from "./agent-stream.ts";
 import { failureOf, lastWords, refusalOf } from "./failures.ts";
 import type { AcpAgent } from "./presets.ts";
 import { isFields } from "./updates.ts";
@@ -201,7 +202,7 @@ class AcpRuntime {
     );
     if (loaded === REFUSED) return null;
     // COMPAT: hermes acp answers null for a session that it does not have, and replays nothing.
-    return loaded === null && inbox.dropped === before ? null : "loaded";
+    return loaded === NOTHING && inbox.dropped === before ? null : "loaded";
   }
 
   /** A refusal is a session that is not there, unless it says that nothing can be opened. */
