@@ -1,6 +1,9 @@
 /** What agents have been seen to do, and worse, against the driver that has to bear it. */
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { RuntimeFailure, TurnEvent } from "../../src/runtime/runtime.ts";
 import { eventually } from "../support/agent-processes.ts";
@@ -8,16 +11,17 @@ import { type HostileOptions, HostileStage, hear } from "../support/hostile-stag
 import { ask, startSlow } from "./runtime.contract.ts";
 
 const stages: HostileStage[] = [];
-const complaints = vi.spyOn(console, "error");
-beforeAll(() => complaints.mockImplementation(() => undefined));
+const complaints: unknown[][] = [];
+beforeAll(() => {
+  vi.spyOn(console, "error").mockImplementation((...words: unknown[]) => void complaints.push(words));
+});
 afterEach(async () => {
   for (const stage of stages.splice(0)) await stage.end();
 });
 afterAll(() => {
-  const said = complaints.mock.calls;
-  complaints.mockRestore();
+  vi.restoreAllMocks();
   // The SDK's own complaints are nothing for our terminal.
-  expect(said).toEqual([]);
+  expect(complaints).toEqual([]);
 });
 
 function stage(traits?: string, options?: HostileOptions): HostileStage {
@@ -433,6 +437,35 @@ describe("death and hanging", () => {
     expect(hostile.processes).toHaveLength(1);
     expect(hostile.processes).not.toContain(pid);
     expect((await ask(second, "say hello")).text).toBe("hello");
+  });
+});
+
+describe("a gateway that is no more", () => {
+  const HOLDER = fileURLToPath(new URL("../support/acp-holder.ts", import.meta.url));
+  const held = (hostile: HostileStage, ...more: string[]) =>
+    spawn(process.execPath, [HOLDER, hostile.home.path, hostile.mark, ...more], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+
+  test("B8: one that exits takes its agents along, deaf ones and their children too", async () => {
+    const hostile = stage();
+    await once(held(hostile, "exit"), "exit");
+    await eventually(() => hostile.processes.length === 0);
+  });
+
+  test("B8: G-RUN-03: what outlives one that was killed is ended by the next, and nothing else is", async () => {
+    const hostile = stage();
+    const holder = held(hostile);
+    await once(holder.stdout!, "data");
+    holder.kill("SIGKILL");
+    await once(holder, "exit");
+    const left = hostile.processes;
+    expect(left).toHaveLength(2);
+    // A number that has become another's.
+    writeFileSync(join(hostile.home.path, "workspace/.agents", String(process.pid)), "s-contract");
+    await hostile.open();
+    await hostile.without(left);
+    expect(readdirSync(join(hostile.home.path, "workspace/.agents"))).toHaveLength(1);
   });
 });
 

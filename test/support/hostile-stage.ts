@@ -21,11 +21,11 @@ export interface HostileOptions extends Partial<Omit<AcpRuntimeOptions, "agent">
 export class HostileStage {
   readonly home = temporaryFolder();
   readonly runtime: Runtime;
-  readonly #mark = `TERTULIA_TEST_RUN=${randomUUID()}`;
+  /** What TERTULIA_TEST_RUN says to all of its processes. */
+  readonly mark = randomUUID();
 
   constructor(traits = "", { agent = {}, quirks = {}, env = {}, limits = {}, ...options }: HostileOptions = {}) {
     const command = acpAgent({ command: process.execPath, args: [SCRIPT, ...traits.split(" ")] });
-    const [name, value] = this.#mark.split("=") as [string, string];
     this.runtime = createAcpRuntime({
       name: "acp",
       agent: {
@@ -39,14 +39,14 @@ export class HostileStage {
       home: this.home.path,
       clock: systemClock,
       ...options,
-      env: { [name]: value, ...env },
+      env: { TERTULIA_TEST_RUN: this.mark, ...env },
       limits: { stdinGraceMs: 300, termGraceMs: 200, quietMs: 60, replayMs: 600, lineBytes: 65_536, ...limits },
     });
   }
 
   /** Processes of ours that run now. */
   get processes(): number[] {
-    return processesWith(this.#mark);
+    return processesWith(`TERTULIA_TEST_RUN=${this.mark}`);
   }
 
   open(more: Partial<OpenRequest> = {}): Promise<AgentSession> {

@@ -10,6 +10,7 @@ import { type AcpRef, AcpSession, frontOf, Inbox } from "./acp-session.ts";
 import { type AcpLimits, AgentConnection, DEFAULT_LIMITS } from "./agent-connection.ts";
 import { NOTHING } from "./agent-stream.ts";
 import { failureOf, lastWords, refusalOf } from "./failures.ts";
+import { Leftovers } from "./leftovers.ts";
 import type { AcpAgent } from "./presets.ts";
 import { isFields } from "./updates.ts";
 import { folderOf, Workspaces } from "./workspace.ts";
@@ -65,6 +66,8 @@ class AcpRuntime {
   readonly #options: AcpRuntimeOptions;
   readonly #limits: AcpLimits;
   readonly #workspaces: Workspaces;
+  readonly #leftovers: Leftovers;
+  #isSwept = false;
   /** All that run, by what settles when nothing of one is left. */
   readonly #processes = new Map<AgentConnection, string>();
   readonly #opening = new Set<Promise<unknown>>();
@@ -74,11 +77,13 @@ class AcpRuntime {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#workspaces = new Workspaces(options.home);
+    this.#leftovers = new Leftovers(options.home);
   }
 
   async open(request: OpenRequest): Promise<AcpSession> {
     request.signal.throwIfAborted();
     this.#mustBeOpen();
+    this.#sweep();
     const opening = this.#open({ ...request, signal: AbortSignal.any([request.signal, this.#closing.signal]) });
     this.#opening.add(opening);
     try {
@@ -143,6 +148,8 @@ class AcpRuntime {
       const env = await this.#environment(request);
       signal.throwIfAborted();
       started = await this.#start(folder, cwd, env);
+      const { pid } = started.connection.process;
+      if (pid !== undefined) this.#leftovers.note(pid, request.sessionId);
       return await aborted(this.#openSession(started, request, cwd, folder), signal);
     } catch (cause) {
       await started?.connection.stop({ hasty: true });
@@ -240,7 +247,11 @@ class AcpRuntime {
       clock,
       limits: this.#limits,
       listener: inbox,
-      onGone: () => this.#processes.delete(connection),
+      onGone: () => {
+        this.#processes.delete(connection);
+        const { pid } = connection.process;
+        if (pid !== undefined && folder !== "") this.#leftovers.strike(pid);
+      },
     });
     this.#processes.set(connection, folder);
     return { connection, inbox };
@@ -263,6 +274,13 @@ class AcpRuntime {
         return [{ type: "http", name, url: http.url, headers: pairs(http.headers) }];
       return stdio === undefined ? [] : [{ name, command: stdio.command, args: stdio.args, env: pairs(stdio.env) }];
     });
+  }
+
+  /** Before the first opening, not before: who only looks how the runtime stands ends nothing. */
+  #sweep(): void {
+    if (this.#isSwept) return;
+    this.#isSwept = true;
+    this.#leftovers.end();
   }
 
   #mustBeOpen(): void {
