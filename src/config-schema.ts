@@ -24,6 +24,10 @@ export const MODEL_PRESETS = [
 ] as const;
 export type ModelPreset = (typeof MODEL_PRESETS)[number];
 
+/** Agents whose command is known; `runtime/acp/presets.ts` has them. */
+export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "hermes", "qwen"] as const;
+export type AgentPreset = (typeof AGENT_PRESETS)[number];
+
 export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
@@ -132,14 +136,29 @@ export const httpRuntime = section({
   error: "preset or base_url is needed",
 });
 
-const RUNTIME_KINDS = "demo, http, as in `runtime: { kind: demo }`";
+export const acpRuntime = section({
+  kind: z.literal("acp", { error: "acp" }),
+  preset: oneOf(AGENT_PRESETS).optional(),
+  command: words("a program, by its name or its path").optional(),
+  args: z.array(z.string({ error: "a text" }), { error: "a list of texts" }).optional(),
+  env: mapOf(
+    "variables by name",
+    words("the name of a variable", (name) => /^[A-Za-z_]\w*$/.test(name)),
+    z.string({ error: "a text" }),
+  ).default({}),
+  context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name)).optional(),
+}).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
+  error: "preset or command is needed",
+});
+
+const RUNTIME_KINDS = "demo, http, acp, as in `runtime: { kind: demo }`";
 
 /** A runtime by its name under `runtimes:`, as it is told apart from one that is described in place. */
 const namedRuntime = z.strictObject({ kind: z.literal("named"), name: z.string() });
 
 export const runtime = z.discriminatedUnion(
   "kind",
-  [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime],
+  [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, acpRuntime],
   { error: RUNTIME_KINDS },
 );
 
@@ -150,7 +169,6 @@ export const agentRuntime = z.preprocess(
     error: RUNTIME_KINDS,
   }),
 );
-
 export const agent = section({
   display_name: words("a text").optional(),
   prompt: words("a text").optional(),

@@ -19,6 +19,8 @@ import {
   readOptional,
 } from "./config-file.ts";
 import {
+  type AgentPreset,
+  type acpRuntime,
   type agent,
   http,
   httpRuntime,
@@ -36,7 +38,14 @@ import { TertuliaError } from "./errors.ts";
 import type { ChatType, Platform, Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 
-export { type ConfigKey, configKeys, type LogLevel, type ModelPreset, runtimeKeys } from "./config-schema.ts";
+export {
+  type AgentPreset,
+  type ConfigKey,
+  configKeys,
+  type LogLevel,
+  type ModelPreset,
+  runtimeKeys,
+} from "./config-schema.ts";
 
 export interface Config {
   /** The state folder, absolute. */
@@ -139,7 +148,20 @@ export interface AgentConfig {
   readonly handoffTtlMs: number;
 }
 
-export type RuntimeConfig = { readonly kind: "demo" } | ({ readonly kind: "http" } & ModelConfig);
+export type RuntimeConfig =
+  | { readonly kind: "demo" }
+  | ({ readonly kind: "http" } & ModelConfig)
+  | ({ readonly kind: "acp" } & AcpAgentConfig);
+
+/** An agent that is a program. One of preset and command is there. */
+export interface AcpAgentConfig {
+  readonly preset?: AgentPreset;
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Where it reads the stable part; null for in its first prompt. */
+  readonly contextFile?: string | null;
+}
 
 /** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
 export interface ModelConfig {
@@ -218,6 +240,12 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     ...build(settings),
     origins,
   });
+}
+
+/** What a program that the gateway starts inherits: everything but the gateway's own variables, which say where it is and hold its keys. */
+export function inheritedEnvironment(env: Environment = process.env): Readonly<Record<string, string>> {
+  const kept = Object.entries(env).filter(([name, value]) => value !== undefined && !name.startsWith("TERTULIA_"));
+  return Object.fromEntries(kept) as Record<string, string>;
 }
 
 /** TERTULIA_MODEL_URL, _NAME and _KEY turn the default agent into that model. */
@@ -458,6 +486,7 @@ function inPlace(agents: Settings["agents"]): Settings["runtimes"] {
 
 function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
+  if (written.kind === "acp") return acpConfig(written);
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
   return {
     kind,
@@ -466,6 +495,12 @@ function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
     headers: table(headers, (value) => value),
     ...present({ preset, baseUrl: base_url, key, window, maxOutput: max_output }),
   };
+}
+
+function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {
+  const { kind, preset, command, args, env, context_file } = written;
+  const contextFile = context_file === "none" ? null : context_file;
+  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile }) };
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

@@ -1,6 +1,8 @@
-import type { Config, RuntimeConfig } from "./config.ts";
+import { type Config, inheritedEnvironment, type RuntimeConfig } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
 import { asTertuliaError } from "./errors.ts";
+import { createAcpRuntime } from "./runtime/acp/acp-runtime.ts";
+import { acpAgent } from "./runtime/acp/presets.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
@@ -16,17 +18,21 @@ export interface RuntimesOptions {
 
 /** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`. */
 export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
-  return new Map(
-    Object.entries(config.runtimes).map(([name, runtime]) => [name, createRuntime(name, runtime, options)]),
-  );
+  return new Map(Object.keys(config.runtimes).map((name) => [name, createRuntime(config, name, options)]));
 }
 
-function createRuntime(name: string, runtime: RuntimeConfig, { clock, chance, given }: RuntimesOptions): Runtime {
+function createRuntime(config: Config, name: string, { clock, chance, given }: RuntimesOptions): Runtime {
+  const runtime = config.runtimes[name]!;
   const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
   switch (runtime.kind) {
     case "demo":
       return createDemoRuntime({ name, clock });
+    case "acp": {
+      const { env, ...written } = runtime;
+      const inherited = inheritedEnvironment();
+      return createAcpRuntime({ name, agent: acpAgent(written), env, inherited, home: config.home, clock });
+    }
     case "http": {
       const { preset, baseUrl, window, headers, ...model } = runtime;
       const written = {

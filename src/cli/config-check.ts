@@ -61,8 +61,10 @@ interface Effective {
 const SECRETS: readonly string[] = [
   "agents.*.runtime.key",
   "agents.*.runtime.headers.*",
+  "agents.*.runtime.env.*",
   "runtimes.*.key",
   "runtimes.*.headers.*",
+  "runtimes.*.env.*",
 ];
 
 /** By key path as in the file, with the owner's names in place of `*`. Tokens are counted; no secret is shown. */

@@ -109,8 +109,12 @@ export type TurnEvent =
       readonly type: "tool";
       readonly id: string;
       readonly title: string;
-      readonly state: "pending" | "running" | "done" | "failed";
+      readonly state: ToolState;
     }
+  /** What the agent means to do, whole each time. */
+  | { readonly type: "plan"; readonly entries: readonly PlanEntry[] }
+  /** Tokens of the agent's context in use, and how many there can be. */
+  | { readonly type: "context"; readonly used: number; readonly size: number }
   | {
       readonly type: "permission";
       readonly id: string;
@@ -120,6 +124,13 @@ export type TurnEvent =
     }
   /** Something goes on in the background, or has ended: open, it holds the session's reset for a while (R2). */
   | { readonly type: "job"; readonly id: string; readonly title: string; readonly state: "open" | "closed" };
+
+export type ToolState = "pending" | "running" | "done" | "failed";
+
+export interface PlanEntry {
+  readonly text: string;
+  readonly state: "pending" | "running" | "done";
+}
 
 export interface PermissionOption {
   readonly id: string;
