@@ -3,14 +3,18 @@ import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Client } from "./client.ts";
 import { output } from "./output.ts";
 import { readable } from "./screen.ts";
-import { attach, complain, outputJson, type Talk, untilLeft } from "./talk.ts";
+import { attach, complain, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
 /** `tertulia chat -q`: one question, one answer. */
 export async function ask(talk: Talk, text: string): Promise<void> {
   const { flags, leaving } = talk;
+  const waiting = patience(talk);
   const { transcript, attachment, hearing } = attach(talk, {
     onShown: () => undefined,
-    onHeard: (item) => item.kind === "cut" && process.stderr.write("[The gateway went away; waiting for it.]\n"),
+    onHeard(item) {
+      waiting.heard(item);
+      if (item.kind === "cut") process.stderr.write("[The gateway went away; waiting for it.]\n");
+    },
   });
   let isStopping = false;
   const interrupt = (): void => {
@@ -23,8 +27,9 @@ export async function ask(talk: Talk, text: string): Promise<void> {
   };
   process.on("SIGINT", interrupt);
   try {
-    await untilLeft(leaving.signal, hearing, answerOne());
+    await untilLeft(leaving.signal, hearing, answerOne(), waiting.over);
   } finally {
+    waiting.end();
     process.off("SIGINT", interrupt);
   }
 

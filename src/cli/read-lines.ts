@@ -4,12 +4,20 @@ import { asTertuliaError } from "../errors.ts";
 import type { Attachment } from "./attachment.ts";
 import { printable } from "./output.ts";
 import { questionLines, readable } from "./screen.ts";
-import { answerQuestion, attach, complain, type Front, outputJson, type Talk, untilLeft } from "./talk.ts";
+import { answerQuestion, attach, complain, type Front, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
 /** Lines from a pipe, or for a program: sends one by one, and waits for each answer before the next. */
 export async function readLines(talk: Talk): Promise<void> {
   const { flags, leaving } = talk;
-  const { transcript, attachment, hearing } = attach(talk, flags.json ? jsonFront() : plainFront());
+  const waiting = patience(talk);
+  const front = flags.json ? jsonFront() : plainFront();
+  const { transcript, attachment, hearing } = attach(talk, {
+    ...front,
+    onHeard(item) {
+      waiting.heard(item);
+      front.onHeard?.(item);
+    },
+  });
   const interrupt = (): void => leaving.abort();
   process.once("SIGINT", interrupt);
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
@@ -17,8 +25,9 @@ export async function readLines(talk: Talk): Promise<void> {
   const incoming = lines[Symbol.asyncIterator]();
   leaving.signal.addEventListener("abort", () => lines.close(), { once: true });
   try {
-    await untilLeft(leaving.signal, hearing, all());
+    await untilLeft(leaving.signal, hearing, all(), waiting.over);
   } finally {
+    waiting.end();
     process.off("SIGINT", interrupt);
     lines.close();
   }

@@ -32,6 +32,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--new", "begin a new session first")
     .option("-q, --query <text>", "ask this one thing, print the reply and nothing else, and end")
     .option("--json", "print one JSON object a line, and read lines as messages")
+    .option("--wait <seconds>", "with -q or a pipe: how long a gateway that went away is waited for", "60")
     .addHelpText(
       "after",
       [

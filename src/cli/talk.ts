@@ -18,7 +18,11 @@ export interface ChatFlags {
   readonly new?: boolean;
   readonly query?: string;
   readonly json?: boolean;
+  /** How long a gateway that went away is waited for where no person does the waiting. */
+  readonly wait?: string;
 }
+
+const LONGEST_WAIT_S = 86_400;
 
 export interface Talk {
   readonly config: Config;
@@ -58,6 +62,36 @@ export function attach({ client, door, leaving }: Talk, front: Front) {
   });
   const attachment = new Attachment({ client, transcript, door: address, key, signal: leaving.signal, ...front });
   return { transcript, attachment, hearing: attachment.run() };
+}
+
+/** For a command without a person: fails when the gateway went away and is not back in time. */
+export function patience({ flags: { wait = "60" } }: Talk): {
+  heard(item: StreamItem): void;
+  readonly over: Promise<never>;
+  end(): void;
+} {
+  const seconds = Number(wait);
+  if (!/^\d+$/.test(wait) || seconds < 1 || seconds > LONGEST_WAIT_S)
+    throw new TertuliaError(
+      "usage",
+      `--wait ${wait} is not allowed; allowed: whole seconds from 1 to ${LONGEST_WAIT_S}.`,
+    );
+  const { promise: over, reject } = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const giveUp = (): void => {
+    const sentence = `The gateway went away and was not back within ${seconds} s.`;
+    const remedy =
+      "Start it again with `tertulia start`; what it had taken in is not lost: `tertulia sessions show` has it.";
+    reject(new TertuliaError("gateway_down", sentence, { remedy }));
+  };
+  return {
+    heard({ kind }) {
+      clearTimeout(timer);
+      if (kind === "cut") timer = setTimeout(giveUp, seconds * 1_000);
+    },
+    over,
+    end: () => clearTimeout(timer),
+  };
 }
 
 /** Whatever is first; what fails because one leaves is no failure. */

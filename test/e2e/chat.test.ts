@@ -145,6 +145,16 @@ describe("a person at the terminal", () => {
     expect(session!.entries).toBe(6);
   });
 
+  test("a question of a script is not waited for without end: the gateway is killed in mid-turn and does not come back", async () => {
+    const gateway = await gatewayProcess();
+    const asking = runCommand({ home, args: ["chat", "-q", "slow 100", "--wait", "1"] });
+    await expect.poll(async () => (await sessionsAt(gateway.url)).length).toBe(1);
+    await gateway.kill9();
+    const { code, errors, out } = await asking;
+    expect([code, out]).toEqual([3, ""]);
+    expect(errors).toContain("gateway_down: The gateway went away and was not back within 1 s.");
+  });
+
   test("H6: what is said in its session at another door is seen live, with its door", async () => {
     const { url } = await gatewayProcess();
     const terminal = chat();
