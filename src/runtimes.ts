@@ -14,7 +14,7 @@ export interface RuntimesOptions {
 }
 
 /** One runtime for each agent of the configuration; those of the demo share one. Throws `config_invalid`. */
-export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
+export function createRuntimes(config: Config, options: RuntimesOptions): Map<string, Runtime> {
   const demo = options.given?.demo ?? createDemoRuntime({ clock: options.clock });
   return new Map(Object.values(config.agents).map((agent) => [agent.name, createRuntime(agent, options, demo)]));
 }

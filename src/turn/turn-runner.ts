@@ -26,6 +26,8 @@ export interface TurnRunnerOptions {
   readonly claim: () => Claim;
   readonly pool: RuntimePool;
   readonly runtimeOf: (agent: string) => Runtime;
+  /** A3: whether the turn's authors are still let in, looked at once more before anything is asked of the agent. */
+  readonly isLetIn: (material: TurnMaterial) => boolean;
   readonly events: EventBus;
   /** All messages of a waiting turn were handed to the running one: the waiting turn is gone. */
   readonly onTakenIn: (turnId: number, into: number) => void;
@@ -98,6 +100,14 @@ export class TurnRunner {
 
   live(turnId: number): LiveTurn | undefined {
     return this.#live.get(turnId);
+  }
+
+  /** Stops the running turns whose authors are not let in any more (A3). */
+  async stopUnwelcome(): Promise<void> {
+    for (const turnId of [...this.#live.keys()]) {
+      const material = await this.#options.store.turnMaterial(turnId);
+      if (material !== null && !this.#options.isLetIn(material)) this.stop(turnId, { kind: "removed" });
+    }
   }
 
   stop(turnId: number, reason: StopReason): void {
@@ -199,6 +209,10 @@ export class TurnRunner {
     try {
       const material = await this.#options.store.turnMaterial(turn.id);
       if (material === null) return false;
+      if (!this.#options.isLetIn(material)) {
+        live.stop({ kind: "removed" });
+        return await this.#settle(live, cancelledEnding(live));
+      }
       const runtime = this.#options.runtimeOf(material.session.agent);
       const ending = await this.#converse(live, material, runtime);
       return await this.#settle(live, ending);

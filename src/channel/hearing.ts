@@ -1,0 +1,238 @@
+import { type Config, rulesFor } from "../config.ts";
+import type { AgentFacts } from "../conversation/agent-facts.ts";
+import {
+  accountKey,
+  type House,
+  mayEnter,
+  mayStillSpeak,
+  meaningOf,
+  speakerOfWho,
+  type Who,
+  whoWrote,
+} from "../conversation/gate.ts";
+import type { Person, Speaker } from "../conversation/person.ts";
+import { placeOf } from "../conversation/place.ts";
+import { sessionKeyFor } from "../conversation/session-key.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
+import type { Heard, HeardMessage } from "../message/heard.ts";
+import type { Message } from "../message/message.ts";
+import { cleanSource, cleanText, type Platform, type Source } from "../message/source.ts";
+import type { InboundEvent, MessageEvent, StoreReader } from "../store/store.ts";
+import { textNotice } from "../turn/command/command.ts";
+import { commandOf } from "../turn/command/commands.ts";
+import type { Clock } from "../util/clock.ts";
+import type { IdSource } from "../util/ids.ts";
+import type { EventIntake, InboxAccount } from "./event-intake.ts";
+
+export interface HearingOptions {
+  /** As it stands at the moment: access is decided by what holds now (A3). */
+  readonly config: Config;
+  readonly reader: StoreReader;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly intake: EventIntake;
+  readonly warmth: (sessionId: string) => string;
+  readonly about: (agent: string) => AgentFacts;
+  /** The agent of ours whose account is that occupant, as the account's own channel knows (G4). */
+  readonly colleagueAt: (source: Source) => string | null;
+  /** Somebody was not let in. */
+  readonly onStranger: (account: InboxAccount, source: Source) => void;
+}
+
+type Spoken = Exclude<Heard, { kind: "refused" }>;
+
+/** From what a platform says to what becomes of it: through the gate, into one transaction for each call, in the order of the calls. */
+export class Hearing {
+  readonly #options: HearingOptions;
+  /** The calls of an account follow each other. */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(options: HearingOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when it is durable (T2). */
+  async hear(account: InboxAccount, heard: readonly Heard[], cursor?: string): Promise<void> {
+    const before = this.#turns.get(account.account) ?? Promise.resolve();
+    const taken = before.catch(() => undefined).then(() => this.#take(account, heard, cursor));
+    const settled = taken
+      .catch(() => undefined)
+      .finally(() => {
+        if (this.#turns.get(account.account) === settled) this.#turns.delete(account.account);
+      });
+    this.#turns.set(account.account, settled);
+    await taken;
+  }
+
+  async #take(account: InboxAccount, heard: readonly Heard[], cursor?: string): Promise<void> {
+    // One after the other, not in one batch: a mention may stand in the message before the reply to it.
+    const events: InboundEvent[] = [];
+    for (const one of heard) events.push(await this.#eventOf(account, one));
+    await this.#options.intake.commit(account, events, cursor);
+  }
+
+  async #eventOf(account: InboxAccount, heard: Heard): Promise<InboundEvent> {
+    const { clock, ids } = this.#options;
+    const base = { eventId: heard.eventId, freshId: ids.session(clock.now()) };
+    if (heard.kind === "refused") {
+      const { code, sentence, raw } = heard;
+      return { ...base, kind: "refused", code, sentence, ...(raw === undefined ? {} : { raw }) };
+    }
+    try {
+      return { ...base, ...(await this.#judged(account, cleaned(heard))) } as InboundEvent;
+    } catch (cause) {
+      const error = asTertuliaError(cause);
+      if (!["source_invalid", "agent_unknown"].includes(error.code)) throw cause;
+      return { ...base, kind: "refused", code: error.code, sentence: error.message };
+    }
+  }
+
+  async #judged(account: InboxAccount, heard: Spoken): Promise<object> {
+    const { config, colleagueAt, onStranger } = this.#options;
+    const house = houseOf(config, account.agent, account.platform);
+    const source = withVouched(heard);
+    const who = whoWrote(heard, house, heard.isOwn ? null : colleagueAt(source));
+    const speaker = speakerOfWho(who, source, account.agent);
+    if (!mayEnter(who, source, house.access)) {
+      onStranger(account, source);
+      const reader = source.chatType === "dm" ? {} : { reader: { source, author: speaker.author } };
+      return { kind: "refused", code: "access", sentence: "Whoever wrote this is not let in.", ...reader };
+    }
+    switch (heard.kind) {
+      case "edit":
+        return { kind: "edit", source, speaker, messageId: heard.messageId, text: heard.text };
+      case "delete": {
+        const { messageId, isModeration } = heard;
+        return { kind: "delete", source, speaker, messageId, isModeration };
+      }
+      case "message":
+        break;
+    }
+    if (who.kind === "own") {
+      const { text, saidAt, originId } = heard;
+      return { kind: "own", source, text, saidAt, ...(originId === undefined ? {} : { originId }) };
+    }
+    return this.#words(account, { ...heard, source }, { who, speaker, house });
+  }
+
+  async #words(
+    { agent, account }: InboxAccount,
+    heard: HeardMessage,
+    { who, speaker, house }: { who: Who; speaker: Speaker; house: House },
+  ): Promise<object> {
+    const { config, about } = this.#options;
+    const { source, text, saidAt, target, replyTo, originId } = heard;
+    const personId = speaker.person?.id;
+    const { rules } = rulesFor(config, { agent, source, ...(personId === undefined ? {} : { personId }) });
+    const isReplyToOwn = replyTo !== undefined && (await this.#isOwn(heard, { agent, account }));
+    const meaning = meaningOf(heard, who, house, isReplyToOwn);
+    const base: Omit<MessageEvent, "kind" | "freshId" | "addressed"> = {
+      source,
+      speaker,
+      text,
+      saidAt,
+      target,
+      rules: { ...rules, about: about(agent) },
+    };
+    if (meaning.kind === "command") {
+      const answer = await this.#command(meaning.text, { agent, source, speaker, personId });
+      if (answer !== null) return { ...base, ...answer, kind: "command" };
+    }
+    return {
+      ...base,
+      kind: "message",
+      addressed: meaning.kind === "command" || meaning.addressed,
+      ...(replyTo === undefined ? {} : { replyTo: replyTo.messageId }),
+      // Of a stranger's it would say nothing: anybody can repeat an id (G3).
+      ...(originId === undefined || who.kind !== "agent" ? {} : { originId }),
+    };
+  }
+
+  /** G3: by what was delivered, and where that is not known, by what the platform says. */
+  async #isOwn({ source, replyTo }: HeardMessage, { agent, account }: { agent: string; account: string }) {
+    const place = placeOf({ agent, source });
+    const author = await this.#options.reader.authorOf({ place, externalId: replyTo!.messageId });
+    if (author === null) return replyTo!.isOwn;
+    return author.kind === "account" ? author.id === account : author.kind === "agent" && author.id === agent;
+  }
+
+  /** Null for what only looks like a command. */
+  async #command(
+    text: string,
+    at: { agent: string; source: Source; speaker: Speaker; personId: string | undefined },
+  ): Promise<object | null> {
+    const { config, reader, clock, warmth, about } = this.#options;
+    const found = commandOf(text);
+    if (found === null) return null;
+    if ("unknown" in found)
+      return {
+        effect: { kind: "none" },
+        reply: textNotice(`There is no command /${found.unknown}. /help lists them.`),
+      };
+    const { agent, source, speaker, personId } = at;
+    const { rules } = rulesFor(config, { agent, source, ...(personId === undefined ? {} : { personId }) });
+    const { key } = sessionKeyFor({ agent, source, rules: rules.keys, personId });
+    return found.command.run({
+      config,
+      reader,
+      agent,
+      about: about(agent),
+      source,
+      conversation: await reader.conversation(key),
+      key,
+      speaker,
+      args: found.args,
+      now: clock.now(),
+      warmth,
+    });
+  }
+}
+
+function cleaned<H extends Spoken>(heard: H): H {
+  const text = "text" in heard ? { text: cleanText(heard.text) } : {};
+  return { ...heard, source: cleanSource(heard.source), ...text };
+}
+
+/** What the service vouches for is the stable id of an occupant. */
+function withVouched({ source, verifiedUser }: Spoken): Source {
+  return verifiedUser === undefined || source.chatType === "dm" ? source : { ...source, userIdAlt: verifiedUser };
+}
+
+/** What the owner decided of one agent on one platform. */
+export function houseOf(config: Config, agentName: string, platform: Platform): House {
+  const agent = config.agents[agentName];
+  if (agent === undefined) throw new TertuliaError("agent_unknown", `There is no agent ${agentName} any more.`);
+  return {
+    agent,
+    names: Object.values(config.agents).flatMap(({ names }) => names),
+    agents: new Map(
+      Object.values(config.agents).flatMap(({ name, accounts }) =>
+        accounts.map(({ platform, id }) => [accountKey(platform, id), name] as const),
+      ),
+    ),
+    people: peopleOf(config),
+    access: config.access[platform] ?? null,
+  };
+}
+
+function peopleOf(config: Config): Map<string, Person> {
+  return new Map(
+    Object.values(config.people).flatMap(({ id, role, name, accounts }) =>
+      accounts.map((account) => [
+        accountKey(account.platform, account.id),
+        { id, role, ...(name === undefined ? {} : { name }) },
+      ]),
+    ),
+  );
+}
+
+/** A3: whether a message that was let in by the gate would be let in now. What came by no account of the configuration is not the gate's. */
+export function isStillLetIn(config: Config, { author, source }: Message): boolean {
+  if (source === null) return true;
+  const isGated = Object.values(config.agents).some(({ accounts }) =>
+    accounts.some(({ platform, id }) => platform === source.platform && id === source.account),
+  );
+  if (!isGated) return true;
+  const house = { people: peopleOf(config), access: config.access[source.platform] ?? null };
+  return mayStillSpeak(author, source, { ...house, knows: (id) => config.people[id] !== undefined });
+}
