@@ -5,7 +5,7 @@ import { numeral, valueAt } from "./config-data.ts";
 import type { ConfigFile, Problem } from "./config-file.ts";
 import { configKeys, RESET_MODES, SCHEMA, type Settings, type Written } from "./config-schema.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
-import { isOwnDoor, type Platform } from "./message/source.ts";
+import { accountId, isOwnDoor, type Platform } from "./message/source.ts";
 import type { BusyMode } from "./store/store.ts";
 
 // ---- what a schema of single keys cannot see
@@ -26,9 +26,11 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
     yield { path: ["people", "owner", "role"], allowed: "owner, for the person `owner`" };
   }
   yield* repeatedTokens(settings.people);
+  yield* repeatedAccounts(settings);
+  yield* unknownHomeRooms(settings);
 
   for (const [name, { conversation }] of Object.entries(settings.rooms)) {
-    if (!agents.includes(parseSessionKey(conversation).agent)) {
+    if (conversation !== undefined && !agents.includes(parseSessionKey(conversation).agent)) {
       yield { path: ["rooms", name, "conversation"], allowed: ofAgent };
     }
   }
@@ -78,6 +80,46 @@ export function* unknownRuntimes({ runtimes, agents, platforms, chats }: Setting
     for (const [name, { runtime }] of Object.entries(named)) {
       if (runtime !== undefined && !known.includes(runtime))
         yield { path: [layer, name, "runtime"], allowed: known.join(", ") };
+    }
+  }
+}
+
+/** One account has one consumer, and one person. */
+export function* repeatedAccounts({ agents, people }: Settings): Generator<Objection> {
+  const known = new Set<string>();
+  const isNew = (platform: Platform, id: string): boolean => {
+    const before = known.size;
+    return known.add(`${platform} ${accountId(platform, id)}`).size > before;
+  };
+  for (const [name, { accounts }] of Object.entries(agents)) {
+    for (const [n, { platform, jid }] of accounts.entries()) {
+      if (!isNew(platform, jid)) yield { path: ["agents", name, "accounts", String(n), "jid"], allowed: ONLY_ONCE };
+    }
+  }
+  for (const [id, { accounts }] of Object.entries(people)) {
+    for (const [n, account] of accounts.entries()) {
+      if (!isNew(account.platform, account.id))
+        yield { path: ["people", id, "accounts", String(n), "id"], allowed: ONLY_ONCE };
+    }
+  }
+}
+
+const ONLY_ONCE = "an account given only once, to one agent or one person";
+
+function jidOf(room: string | { jid: string }): string {
+  return typeof room === "string" ? room : room.jid;
+}
+
+function* unknownHomeRooms({ agents, rooms }: Settings): Generator<Objection> {
+  for (const [name, { home_room, accounts }] of Object.entries(agents)) {
+    if (home_room === undefined) continue;
+    const known = [...Object.keys(rooms), ...accounts.flatMap(({ rooms }) => rooms.map(jidOf))];
+    if (!known.includes(home_room)) {
+      yield {
+        path: ["agents", name, "home_room"],
+        allowed:
+          known.length === 0 ? "a room under `rooms:` or of one of its accounts; there is none" : known.join(", "),
+      };
     }
   }
 }

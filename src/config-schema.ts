@@ -6,7 +6,7 @@ import type { Role } from "./conversation/person.ts";
 import { DEFAULT_RESET_POLICY, isTimeZone, type ResetPolicy } from "./conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, isKeyName, parseSessionKey } from "./conversation/session-key.ts";
 import { TertuliaError } from "./errors.ts";
-import { CHAT_TYPES, PLATFORMS } from "./message/source.ts";
+import { CHAT_TYPES, PLATFORMS, type Platform } from "./message/source.ts";
 import type { BusyMode } from "./store/store.ts";
 
 /** Servers whose address and window are known; `runtime/http/presets.ts` has them. */
@@ -169,9 +169,59 @@ export const agentRuntime = z.preprocess(
     error: RUNTIME_KINDS,
   }),
 );
+
+const ROOM_OF_ACCOUNT = "the address of a room such as core@conference.example.org";
+
+/** An account of an agent on a platform; as many kinds as there are channels with accounts. */
+export const account = z.discriminatedUnion(
+  "platform",
+  [
+    section({
+      platform: z.literal("xmpp", { error: "xmpp" }),
+      jid: words("an address such as mohe@example.org", isBareJid),
+      password: words("a password, best a variable from .env"),
+      nick: words("a text").optional(),
+      rooms: z
+        .array(
+          z.union(
+            [
+              words(ROOM_OF_ACCOUNT, isBareJid),
+              section({
+                jid: words(ROOM_OF_ACCOUNT, isBareJid),
+                nick: words("a text").optional(),
+                password: words("a text").optional(),
+              }),
+            ],
+            { error: `${ROOM_OF_ACCOUNT}, or { jid, nick, password }` },
+          ),
+          { error: "a list of rooms" },
+        )
+        .default([]),
+      service: words("an address such as xmpps://example.org:5223").optional(),
+      tls: section({ ca: words("the path of a PEM file").optional(), insecure: onOff.optional() }).optional(),
+      resource: words("a text").optional(),
+    }),
+  ],
+  { error: "xmpp, as in `{ platform: xmpp, jid: …, password: … }`" },
+);
+
+/** Platforms where somebody else can write, and access has to be said. */
+export const PUSH_PLATFORMS = ["telegram", "discord", "slack", "weixin", "xmpp"] as const satisfies readonly Platform[];
+
 export const agent = section({
   display_name: words("a text").optional(),
+  names: z
+    .array(
+      words("a name", (name) => name.trim() !== ""),
+      { error: "a list of names" },
+    )
+    .optional(),
+  mention_format: words("a text with {name} in it", (format) => format.includes("{name}")).default("@{name}"),
+  answer: oneOf(["addressed", "always"]).default("addressed"),
+  persona: words("the path of a text file").optional(),
   prompt: words("a text").optional(),
+  accounts: z.array(account, { error: "a list of accounts" }).default([]),
+  home_room: words("the name of a room, or the id of a chat").optional(),
   runtime: agentRuntime,
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),
@@ -189,6 +239,38 @@ export const person = section({
       },
     )
     .default([]),
+  accounts: z
+    .array(section({ platform: oneOf(PUSH_PLATFORMS), id: words("the id of an account in quotes") }), {
+      error: "a list of accounts",
+    })
+    .default([]),
+});
+
+export const room = section({
+  conversation: sessionKey.optional(),
+  platform: oneOf(PUSH_PLATFORMS).optional(),
+  chat: words("the id of a chat in quotes").optional(),
+  share: onOff.default(false),
+}).refine(
+  ({ conversation, platform, chat }) => (conversation === undefined) === (platform !== undefined && chat !== undefined),
+  {
+    path: ["conversation"],
+    error: "a session key, or instead of it platform and chat",
+  },
+);
+
+const ids = (what: string) =>
+  z
+    .array(
+      words(what, (id) => id.trim() !== ""),
+      { error: `a list of ${what}` },
+    )
+    .optional();
+
+export const access = section({
+  open: onOff.default(false),
+  people: ids("ids of people"),
+  rooms: ids("ids of rooms"),
 });
 
 export const SCHEMA = section({
@@ -199,9 +281,8 @@ export const SCHEMA = section({
   default_agent: keyName.optional(),
   runtimes: mapOf("runtimes by name", keyName, runtime).default({}),
   people: mapOf("people by id", keyName, person).prefault({}),
-  rooms: mapOf("rooms by name", roomName, section({ conversation: sessionKey, share: onOff.default(false) })).prefault(
-    {},
-  ),
+  rooms: mapOf("rooms by name", roomName, room).prefault({}),
+  access: mapPer(PUSH_PLATFORMS, access).prefault({}),
   session: section({
     group_sessions_per_user: onOff.default(DEFAULT_KEY_RULES.groupSessionsPerUser),
     thread_sessions_per_user: onOff.default(DEFAULT_KEY_RULES.threadSessionsPerUser),
@@ -266,6 +347,10 @@ export function isSessionKey(text: string): boolean {
     if (cause instanceof TertuliaError) return false;
     throw cause;
   }
+}
+
+function isBareJid(text: string): boolean {
+  return /^[^\s@/"'&<>]+@[^\s@/]+$/u.test(text);
 }
 
 export interface ConfigKey {

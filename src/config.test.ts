@@ -343,7 +343,7 @@ describe("E2: what is not understood stops the start", () => {
     };
     walk(config, "config");
     expect(loose).toEqual([]);
-    expect(config.people.alice).toEqual({ id: "alice", role: "member", tokens: ["0123456789abcdef"] });
+    expect(config.people.alice).toEqual({ id: "alice", role: "member", accounts: [], tokens: ["0123456789abcdef"] });
     expect(config.agents.constructor).toBeUndefined();
   });
 });
@@ -429,7 +429,8 @@ describe("G-CFG-02: one default, and overrides that hold", () => {
 
   test("E2: G-CFG-02: the template holds every key with its default", () => {
     const uncommented = template.replace(/^#(?!#)/gm, "");
-    load(uncommented, { env: { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k" } });
+    writeFileSync(join(home, "persona.md"), "You are Main.");
+    load(uncommented, { env: { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k", MAIN_PASSWORD: "p" } });
     const tree: unknown = parse(uncommented);
     for (const { path, fallback } of configKeys()) {
       if (isOverride(path)) continue;

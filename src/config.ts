@@ -4,7 +4,7 @@
  * the start; nothing is clamped or guessed. Every complaint names file and line, key, value and what is allowed, and no secret.
  */
 
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
 import { check, refusal } from "./config-complaint.ts";
 import { deepFreeze, type Environment, given, isRecord, numeral, present, table } from "./config-data.ts";
@@ -35,7 +35,7 @@ import type { Role } from "./conversation/person.ts";
 import { isTimeZone, policyFor, type ResetPolicy } from "./conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, sessionKeyFor } from "./conversation/session-key.ts";
 import { TertuliaError } from "./errors.ts";
-import type { ChatType, Platform, Source } from "./message/source.ts";
+import { accountId, type ChatType, type Platform, type Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 
 export {
@@ -72,6 +72,8 @@ export interface Config {
   /** By id; always has `owner`. */
   readonly people: Readonly<Record<string, PersonConfig>>;
   readonly rooms: Readonly<Record<string, RoomConfig>>;
+  /** Who gets in from a platform; where nothing is said, only people with an account there (A1). */
+  readonly access: Readonly<Partial<Record<Platform, AccessConfig>>>;
   readonly session: {
     readonly groupSessionsPerUser: boolean;
     readonly threadSessionsPerUser: boolean;
@@ -139,13 +141,45 @@ export type Origin = "flag" | "env" | "file" | "default";
 export interface AgentConfig {
   readonly name: string;
   readonly displayName: string;
+  /** What it is mentioned by; its name and display name where nothing else is said. */
+  readonly names: readonly string[];
+  /** With `{name}` in it. */
+  readonly mentionFormat: string;
+  readonly answer: "addressed" | "always";
+  /** The text of its persona file. */
+  readonly persona?: string;
   readonly prompt?: string;
   /** What runs it unless chat or platform say otherwise: a name in `runtimes`. */
   readonly runtime: string;
+  readonly accounts: readonly AccountConfig[];
+  /** A room's name or a chat's id: where `tertulia send` speaks when no room is named (H1). */
+  readonly homeRoom?: string;
   readonly defaultSession?: string;
   readonly busyMode?: BusyMode;
   /** Its own, else the gateway's. */
   readonly handoffTtlMs: number;
+}
+
+/** An account of an agent; `id` is what its channel and its sources call it. */
+export interface AccountConfig {
+  readonly platform: "xmpp";
+  readonly id: string;
+  readonly jid: string;
+  readonly password: string;
+  readonly nick?: string;
+  readonly rooms: readonly { readonly jid: string; readonly nick?: string; readonly password?: string }[];
+  readonly service?: string;
+  readonly tls?: { readonly ca?: string; readonly insecure?: boolean };
+  readonly resource?: string;
+}
+
+export interface AccessConfig {
+  /** Whoever writes gets in. */
+  readonly open: boolean;
+  /** Ids of accounts on the platform, beside those of `people:`. Null where no list was given. */
+  readonly people: readonly string[] | null;
+  /** Ids of rooms where everybody gets in. */
+  readonly rooms: readonly string[] | null;
 }
 
 export type RuntimeConfig =
@@ -181,11 +215,14 @@ export interface PersonConfig {
   readonly name?: string;
   readonly role: Role;
   readonly tokens: readonly string[];
+  /** Where the person writes from, by the platform's ids (A4). */
+  readonly accounts: readonly { readonly platform: Platform; readonly id: string }[];
 }
 
+/** One conversation by its key, or one chat, in which each agent has its own. */
 export interface RoomConfig {
-  /** A session key. */
-  readonly conversation: string;
+  readonly conversation?: string;
+  readonly chat?: { readonly platform: Platform; readonly id: string };
   readonly share: boolean;
 }
 
@@ -214,7 +251,9 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     { key: "port", where: "--port", origin: "flag", value: numeral(flags.port) },
     { key: "host", where: "--host", origin: "flag", value: flags.host },
   ]);
-  const { settings, problems } = check(file);
+  const { settings, problems: found } = check(file);
+  const problems =
+    settings === undefined ? found : [...found, ...unreadablePersonas(settings, file, dirname(configFile))];
   const model = modelFromEnvironment(variables);
   const all = [...dotEnv.problems, ...shadowed, ...problems, ...model.problems];
   if (settings === undefined || all.length > 0) throw invalid(all);
@@ -237,7 +276,7 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
       out: join(home, "out"),
     },
     client: present({ token, sessionId }),
-    ...build(settings),
+    ...build(settings, { baseFolder: dirname(configFile) }),
     origins,
   });
 }
@@ -246,6 +285,13 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
 export function inheritedEnvironment(env: Environment = process.env): Readonly<Record<string, string>> {
   const kept = Object.entries(env).filter(([name, value]) => value !== undefined && !name.startsWith("TERTULIA_"));
   return Object.fromEntries(kept) as Record<string, string>;
+}
+
+function unreadablePersonas({ agents }: Settings, file: ConfigFile, baseFolder: string): string[] {
+  return Object.entries(agents).flatMap(([name, { persona }]) => {
+    if (persona === undefined || readOptional(resolve(baseFolder, persona)) !== null) return [];
+    return [refusal(file, ["agents", name, "persona"], "the path of a text file that is there").line];
+  });
 }
 
 /** TERTULIA_MODEL_URL, _NAME and _KEY turn the default agent into that model. */
@@ -333,7 +379,7 @@ export function rulesFor(
       reset: reset.policy,
       jobHoldMs: config.reset.jobHoldMs,
       welcome: config.welcome && source.platform !== "http",
-      share: Object.values(config.rooms).some((room) => room.conversation === key && room.share),
+      share: isSharedRoom(config, key, source),
       ...present({ defaultSession: agent.defaultSession }),
     },
     from: {
@@ -380,6 +426,14 @@ export function runtimeOf(
   return defaultRuntimeOf(config, { agent, key, platform: target.platform }).name;
 }
 
+/** H7: whether a session may be bound in that conversation although others read along, by `rooms.<room>.share`. */
+function isSharedRoom(config: Config, key: string, { platform, chatId = "", chatType }: Source): boolean {
+  return Object.values(config.rooms).some(({ share, conversation, chat }) => {
+    const isChat = chatType !== "dm" && chat?.platform === platform && chat.id === accountId(platform, chatId);
+    return share && (conversation === key || isChat);
+  });
+}
+
 function first<T>(layers: readonly (readonly [from: string, value: T | undefined])[]): { from: string; value: T } {
   for (const [from, value] of layers) if (value !== undefined) return { from, value };
   throw new TertuliaError("internal", "A setting has no default.");
@@ -388,9 +442,9 @@ function first<T>(layers: readonly (readonly [from: string, value: T | undefined
 // ---- from what is written to what holds
 
 /** The owner exists without being named. */
-const UNNAMED: z.output<typeof person> = { tokens: [] };
+const UNNAMED: z.output<typeof person> = { tokens: [], accounts: [] };
 
-function build(settings: Settings) {
+function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
   const { http, log, session, reset, turn, pool } = settings;
   const timezone = settings.timezone ?? machineZone();
   const handoff = { ttlMs: settings.handoff.ttl };
@@ -407,8 +461,17 @@ function build(settings: Settings) {
         displayName: written.display_name ?? name,
         runtime: runtimeName(name, written.runtime),
         handoffTtlMs: written.handoff_ttl ?? handoff.ttlMs,
+        names: written.names ?? [...new Set([name, written.display_name ?? name])],
+        mentionFormat: written.mention_format,
+        answer: written.answer,
+        accounts: written.accounts.map((account) => accountConfig(account, baseFolder)),
         ...present({
+          persona:
+            written.persona === undefined
+              ? undefined
+              : (readOptional(resolve(baseFolder, written.persona)) ?? undefined),
           prompt: written.prompt,
+          homeRoom: written.home_room,
           defaultSession: written.default_session,
           busyMode: written.busy_mode,
         }),
@@ -421,9 +484,18 @@ function build(settings: Settings) {
     ),
     people: table({ owner: UNNAMED, ...settings.people }, (written, id): PersonConfig => {
       const role = written.role ?? (id === "owner" ? "owner" : "member");
-      return { id, role, tokens: written.tokens, ...present({ name: written.name }) };
+      const accounts = written.accounts.map(({ platform, id }) => ({ platform, id: accountId(platform, id) }));
+      return { id, role, tokens: written.tokens, accounts, ...present({ name: written.name }) };
     }),
-    rooms: table(settings.rooms, (room) => room),
+    rooms: table(settings.rooms, ({ conversation, platform, chat, share }): RoomConfig => {
+      const at = platform === undefined || chat === undefined ? undefined : { platform, id: accountId(platform, chat) };
+      return { share, ...present({ conversation, chat: at }) };
+    }),
+    access: table(settings.access, ({ open, people, rooms }, platform): AccessConfig => {
+      const listed = (ids: readonly string[] | undefined) =>
+        ids?.map((id) => accountId(platform as Platform, id)) ?? null;
+      return { open, people: listed(people), rooms: listed(rooms) };
+    }),
     session: {
       groupSessionsPerUser: session.group_sessions_per_user,
       threadSessionsPerUser: session.thread_sessions_per_user,
@@ -482,6 +554,23 @@ function inPlace(agents: Settings["agents"]): Settings["runtimes"] {
     written.kind === "named" || written.kind === "demo" ? [] : [[runtimeName(name, written), written] as const],
   );
   return Object.fromEntries(described);
+}
+
+function accountConfig(written: z.output<typeof agent>["accounts"][number], baseFolder: string): AccountConfig {
+  const { platform, jid, password, rooms, nick, service, resource, tls } = written;
+  const ca = tls?.ca === undefined ? undefined : resolve(baseFolder, tls.ca);
+  return {
+    platform,
+    id: accountId(platform, jid),
+    jid,
+    password,
+    rooms: rooms.map((room) => {
+      const { jid, ...more } = typeof room === "string" ? { jid: room } : room;
+      return { jid: accountId(platform, jid), ...present(more) };
+    }),
+    ...present({ nick, service, resource }),
+    ...(tls === undefined ? {} : { tls: present({ ca, insecure: tls.insecure }) }),
+  };
 }
 
 function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {

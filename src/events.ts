@@ -100,7 +100,7 @@ export class EventBus {
   }
 
   /** Hears one event that is always told, without being somebody who watches. Returns the way to stop. */
-  on<Name extends "session:ended" | "runtime:state">(
+  on<Name extends "session:ended" | "runtime:state" | "turn:begun">(
     name: Name,
     listener: (payload: GatewayEvents[Name]) => void,
   ): () => void {

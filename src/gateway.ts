@@ -1,31 +1,38 @@
 import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "./bridge/bridge.ts";
 import type { Channel } from "./channel/channel.ts";
-import { EventIntake } from "./channel/event-intake.ts";
+import { EventIntake, type InboxAccount } from "./channel/event-intake.ts";
+import { Hearing, isStillLetIn } from "./channel/hearing.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
-import { type Config, runtimeOf } from "./config.ts";
+import { type AccountConfig, type Config, runtimeOf } from "./config.ts";
+import { reloaded, silentPlatforms } from "./config-reload.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
 import type { Person } from "./conversation/person.ts";
+import { parseSessionKey } from "./conversation/session-key.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
 import { EventBus, type GatewayEvents, withoutPrompt } from "./events.ts";
+import type { Heard } from "./message/heard.ts";
+import type { Platform, Source } from "./message/source.ts";
 import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
-import type { HandleStateName, OpenedHow, Runtime } from "./runtime/runtime.ts";
+import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
 import { createRuntimes, describeAgent, probeRuntimes, type RuntimeReport } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
   ConversationRow,
+  DeliveryRow,
   InboundEvent,
   Settled,
   Store,
   StoreReader,
   Takeover,
   TurnAnswer,
+  TurnMaterial,
   TurnSignal,
 } from "./store/store.ts";
 import { Telemetry } from "./telemetry/telemetry.ts";
@@ -41,6 +48,24 @@ export type { BindRequest, JobRequest, Person, Said, SayRequest, SendRequest };
 
 const PRUNE_MS = 3_600_000;
 
+type RuntimeJob = Extract<TurnEvent, { type: "job" }>;
+
+interface AgentAccount {
+  readonly agent: string;
+  readonly account: AccountConfig;
+}
+
+function accountsOf(config: Config): AgentAccount[] {
+  return Object.values(config.agents).flatMap(({ name, accounts }) =>
+    accounts.map((account) => ({ agent: name, account })),
+  );
+}
+
+/** To see whether an account is still the same. */
+function writtenOf({ account }: AgentAccount): string {
+  return JSON.stringify(account);
+}
+
 export interface GatewayOptions {
   readonly config: Config;
   /** Open and exclusive to this gateway; closed by `stop`. */
@@ -52,7 +77,10 @@ export interface GatewayOptions {
   readonly chance?: () => number;
   /** By kind, instead of the built-in ones. */
   readonly runtimes?: Readonly<Record<string, Runtime>>;
+  /** Of the default agent, beside those of its accounts. */
   readonly channels?: readonly Channel[];
+  /** Opens nothing yet: the channel of an agent's account. */
+  readonly createChannel?: (account: AccountConfig) => Channel;
   /** Keys the stand-ins that `redact_pii` shows for ids, which stay the same while it does; one of this process's own where absent. */
   readonly secret?: string;
 }
@@ -64,7 +92,7 @@ export interface GatewayOptions {
  *     → turn/ runner: store.mark, store.settle → reply/ outbox: store.attempt, store.delivered
  */
 export class Gateway {
-  readonly config: Config;
+  #config: Config;
   readonly events: EventBus;
   readonly pool: RuntimePool;
   readonly telemetry: Telemetry;
@@ -73,9 +101,17 @@ export class Gateway {
   readonly #store: Store;
   readonly #ids: IdSource;
   readonly #ground: ContextGround;
-  /** By name. */
-  readonly #runtimes: ReadonlyMap<string, Runtime>;
-  readonly #channels: readonly Channel[];
+  readonly #options: GatewayOptions;
+  /** By name; one that is not configured any more ends with the gateway. */
+  readonly #runtimes: Map<string, Runtime>;
+  /** Accounts that were removed while this gateway runs. */
+  readonly #gone = new Set<string>();
+  /** By account. */
+  readonly #channels = new Map<
+    string,
+    { readonly channel: Channel; readonly agent: string; readonly written: string }
+  >();
+  #reloading: Promise<unknown> = Promise.resolve();
   readonly #engine: Engine;
   readonly #runner: TurnRunner;
   readonly #queue: TurnQueue;
@@ -83,6 +119,7 @@ export class Gateway {
   readonly #outbox: Outbox;
   readonly #intake: EventIntake;
   readonly #ownDoors: OwnDoors;
+  readonly #hearing: Hearing;
   readonly #bridge: Bridge;
   #claim: Claim | null = null;
   #state: "new" | "running" | "stopping" | "stopped" = "new";
@@ -93,17 +130,25 @@ export class Gateway {
     const claim = (): Claim => this.#holdClaim();
     const onFault = (cause: unknown): void => this.#fault(cause);
     const onSettled = (settled: Settled): void => this.#onSettled(settled);
-    this.config = config;
+    this.#config = config;
+    this.#options = options;
     this.#log = log;
     this.#clock = clock;
     this.#store = store;
     this.#runtimes = createRuntimes(config, { clock, chance, given: options.runtimes ?? {} });
-    this.#channels = options.channels ?? [];
+    for (const channel of options.channels ?? [])
+      this.#channels.set(channel.account, { channel, agent: config.defaultAgent, written: "" });
     this.#ids = ids;
+    const platforms = () => this.#platforms();
     this.#ground = {
-      platforms: [...new Set([...OWN_DOORS, ...this.#channels.map(({ platform }) => platform)])],
+      get platforms() {
+        return platforms();
+      },
       secret: options.secret ?? ids.token(),
     };
+    // Every part reads the configuration at the moment it needs it: a reload reaches the next message (A3).
+    const live = <T extends object>(fixed: T): T & { readonly config: Config } =>
+      Object.defineProperty(fixed, "config", { get: () => this.#config, enumerable: true }) as T & { config: Config };
     this.events = new EventBus(onFault);
     this.#engine = createLocalEngine({ store, holder: `pid ${process.pid}` });
     this.pool = createRuntimePool({
@@ -117,26 +162,37 @@ export class Gateway {
       },
     });
     const { events, pool } = this;
+    // O6: typing while busy.
+    events.on("turn:begun", ({ turn: { target } }) =>
+      this.#channels.get(target.account)?.channel.typing?.start(target),
+    );
+    events.onStep((step) => {
+      if (step.kind !== "settled") return;
+      const { target } = step.turn;
+      this.#channels.get(target.account)?.channel.typing?.stop(target);
+    });
     this.telemetry = new Telemetry({ events, pool, clock, log, reader: store, runningTurns: () => this.runningTurns });
     this.#answers = new TurnAnswers(store);
-    this.#runner = new TurnRunner({
-      config,
-      ground: this.#ground,
-      store,
-      clock,
-      ids,
-      claim,
-      pool: this.pool,
-      runtimeOf: (home) => this.#runtimeNamed(runtimeOf(config, home)),
-      events: this.events,
-      onAsked: (sessionId) => this.#queue.asked(sessionId),
-      onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
-      onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
-      onDeliveries: (deliveries) => this.#outbox.take(deliveries),
-      onSettled,
-      onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
-      onFault,
-    });
+    this.#runner = new TurnRunner(
+      live({
+        ground: this.#ground,
+        store,
+        clock,
+        ids,
+        claim,
+        pool: this.pool,
+        runtimeOf: (home: ConversationRow) => this.#runtimeNamed(runtimeOf(this.#config, home)),
+        isLetIn: ({ messages }: TurnMaterial) => messages.every((message) => isStillLetIn(this.#config, message)),
+        events: this.events,
+        onAsked: (sessionId: string) => this.#queue.asked(sessionId),
+        onTakenIn: (turnId: number, into: number) => this.#answers.takenIn(turnId, into),
+        onJob: (sessionId: string, job: RuntimeJob) => this.#jobOfRuntime(sessionId, job),
+        onDeliveries: (deliveries: readonly DeliveryRow[]) => this.#outbox.take(deliveries),
+        onSettled,
+        onUnsettled: (turnId: number, error: TertuliaError) => this.#answers.failed(turnId, error),
+        onFault,
+      }),
+    );
     this.#queue = new TurnQueue({
       store,
       clock,
@@ -152,7 +208,7 @@ export class Gateway {
       claim,
       chance,
       ttlMs: config.delivery.ttlMs,
-      channelOf: (account) => this.#channels.find((channel) => channel.account === account),
+      channelOf: (account) => this.#channels.get(account)?.channel ?? (this.#gone.has(account) ? null : undefined),
       onAttempted: (delivery, result) => this.events.step({ kind: "attempted", delivery, result }),
       onFault,
     });
@@ -173,18 +229,27 @@ export class Gateway {
       },
     });
     const warmth = (sessionId: string): string => this.stateOf(sessionId);
-    const about = (agent: string, runtime: string) => describeAgent(config, agent, runtime);
-    this.#ownDoors = new OwnDoors({
-      config,
-      reader: store,
-      clock,
-      ids,
-      intake: this.#intake,
-      warmth,
-      about,
-      questionsOf: (conversationId: number) => this.#runner.questionsOf(conversationId),
-    });
-    this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
+    const about = (agent: string, runtime: string) => describeAgent(this.#config, agent, runtime);
+    const questionsOf = (conversationId: number) => this.#runner.questionsOf(conversationId);
+    const parts = { reader: store, clock, ids, intake: this.#intake };
+    this.#ownDoors = new OwnDoors(live({ ...parts, warmth, about, questionsOf }));
+    this.#bridge = new Bridge(live({ ...parts }));
+    this.#hearing = new Hearing(
+      live({
+        ...parts,
+        warmth,
+        about,
+        questionsOf,
+        colleagueAt: (source: Source) => this.#colleagueAt(source),
+        onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
+          log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
+      }),
+    );
+  }
+
+  /** As it stands: `reload` puts another one in its place. */
+  get config(): Config {
+    return this.#config;
   }
 
   get reader(): StoreReader {
@@ -207,17 +272,91 @@ export class Gateway {
       wake: (sessionId) => this.#queue.wake(sessionId),
       signal: (signal) => this.#signal(signal),
     });
-    for (const { id, role, name } of Object.values(this.config.people)) {
-      await this.#store.keep(
-        { kind: "person", person: { id, role, ...(name === undefined ? {} : { name }) } },
-        this.#claim,
-      );
-    }
+    await this.#keepPeople();
     this.#state = "running";
     for (const sessionId of await this.#store.openSessions()) this.#queue.wake(sessionId);
+    const given = [...this.#channels.values()];
+    for (const { agent, account } of accountsOf(this.#config)) this.#prepare(agent, account);
     await this.#outbox.start();
-    for (const channel of this.#channels) await this.#open(channel);
+    for (const { channel, agent } of given) await this.#open(channel, agent);
+    for (const { channel, agent } of this.#channels.values())
+      if (!given.some((one) => one.channel === channel)) await this.#openOrTell(channel, agent);
+    this.#warnOfSilence();
     this.#prune();
+  }
+
+  /**
+   * A configuration that has been read anew holds from the next message on: agents come and go, access is looked at again, and turns of
+   * people who are not let in any more are stopped (A3, G6). What is unchanged is not touched. Returns the key paths whose change needs
+   * a restart; those stay as they were.
+   */
+  reload(config: Config): Promise<readonly string[]> {
+    const done = this.#reloading.then(() => this.#reload(config));
+    this.#reloading = done.catch(() => undefined);
+    return done;
+  }
+
+  async #reload(next: Config): Promise<readonly string[]> {
+    this.#mustRun();
+    const { config, needsRestart } = reloaded(this.#config, next);
+    const { clock = systemClock, chance = Math.random, runtimes = {} } = this.#options;
+    const before = this.#config;
+    const added = Object.keys(config.agents).filter((agent) => before.agents[agent] === undefined);
+    for (const [name, runtime] of createRuntimes(config, { clock, chance, given: runtimes }))
+      if (!this.#runtimes.has(name)) this.#runtimes.set(name, runtime);
+    this.#config = config;
+    await this.#keepPeople();
+    const accounts = accountsOf(config);
+    for (const [account, { channel, agent, written }] of [...this.#channels]) {
+      const isKept = written === "" || accounts.some((one) => writtenOf(one) === written && one.agent === agent);
+      if (isKept) continue;
+      this.#channels.delete(account);
+      this.#gone.add(account);
+      await channel.stop();
+    }
+    const removed = Object.keys(before.agents).filter((agent) => config.agents[agent] === undefined);
+    await this.#runner.stopUnwelcome();
+    for (const { turn, homeKey } of this.#runner.begun)
+      if (removed.includes(parseSessionKey(homeKey).agent)) this.#runner.stop(turn.id, { kind: "stopped" });
+    for (const { agent, account } of accounts) {
+      if (this.#channels.has(account.id)) continue;
+      const channel = this.#prepare(agent, account);
+      if (channel !== null) await this.#openOrTell(channel, agent);
+    }
+    this.#warnOfSilence();
+    this.#log.info({ added, removed, needsRestart }, "the configuration was read anew");
+    return needsRestart;
+  }
+
+  async #keepPeople(): Promise<void> {
+    const people = Object.values(this.#config.people);
+    for (const { id, role, name } of people) {
+      const person = { id, role, ...(name === undefined ? {} : { name }) };
+      await this.#store.keep({ kind: "person", person }, this.#holdClaim());
+    }
+    const identities = people.flatMap(({ id: personId, accounts }) =>
+      accounts.map(({ platform, id: userId }) => ({ platform, userId, personId })),
+    );
+    await this.#store.keep({ kind: "identities", now: this.#clock.now(), identities }, this.#holdClaim());
+  }
+
+  /** A1: nobody gets in where nobody was let in. */
+  #warnOfSilence(): void {
+    for (const platform of silentPlatforms(this.#config))
+      this.#log.warn(
+        { platform },
+        `nobody is let in on ${platform}: name people with accounts there, or say access.${platform} (docs/access.md)`,
+      );
+  }
+
+  #platforms(): Platform[] {
+    return [...new Set([...OWN_DOORS, ...[...this.#channels.values()].map(({ channel }) => channel.platform)])];
+  }
+
+  #colleagueAt(source: Source): string | null {
+    for (const { channel, agent } of this.#channels.values())
+      if (channel.platform === source.platform && channel.isMe?.(source) === true) return agent;
+    return null;
   }
 
   /** Running turns get the grace of a stop; then they are interrupted and their authors told. Nothing stays open. */
@@ -225,7 +364,8 @@ export class Gateway {
     if (this.#state === "stopped" || this.#state === "stopping") return;
     this.#state = "stopping";
     this.#cancelPrune();
-    await Promise.all(this.#channels.map((channel) => channel.stop()));
+    await this.#reloading;
+    await Promise.all([...this.#channels.values()].map(({ channel }) => channel.stop()));
     await this.#intake.stop();
     this.#runner.stopAll({ kind: "shutdown" });
     await this.#queue.stop();
@@ -348,12 +488,34 @@ export class Gateway {
     }
   }
 
-  async #open(channel: Channel): Promise<void> {
-    const account = { account: channel.account, platform: channel.platform, agent: this.config.defaultAgent };
+  /** Null where this build has no channel for it. */
+  #prepare(agent: string, account: AccountConfig): Channel | null {
+    const channel = this.#options.createChannel?.(account);
+    if (channel === undefined) {
+      this.#log.warn({ agent, account: account.id }, `there is no channel for ${account.platform} here`);
+      return null;
+    }
+    this.#gone.delete(account.id);
+    this.#channels.set(account.id, { channel, agent, written: writtenOf({ agent, account }) });
+    return channel;
+  }
+
+  async #open(channel: Channel, agent: string): Promise<void> {
+    const account = { account: channel.account, platform: channel.platform, agent };
     await channel.start({
       cursor: await this.#store.cursor(channel.account),
       commit: (events: readonly InboundEvent[], cursor?: string) => this.#intake.commit(account, events, cursor),
+      hear: (heard: readonly Heard[], cursor?: string) => this.#hearing.hear(account, heard, cursor),
     });
+  }
+
+  /** An account that cannot be opened stops no other. */
+  async #openOrTell(channel: Channel, agent: string): Promise<void> {
+    try {
+      await this.#open(channel, agent);
+    } catch (cause) {
+      this.#fault(cause);
+    }
   }
 
   #signal(signal: TurnSignal): void {

@@ -17,7 +17,7 @@ export interface RuntimesOptions {
 }
 
 /** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`. */
-export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
+export function createRuntimes(config: Config, options: RuntimesOptions): Map<string, Runtime> {
   return new Map(Object.keys(config.runtimes).map((name) => [name, createRuntime(config, name, options)]));
 }
 

@@ -124,7 +124,7 @@ export class Bridge {
   }
 
   #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }) {
-    const found = roomOf(this.#options.config, room, person);
+    const found = roomOf(this.#options.config, { room, person, agent });
     if (agent === undefined || agent === found.agent) return found;
     throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
   }

@@ -1,5 +1,5 @@
 import type { Heard } from "../message/heard.ts";
-import type { Platform } from "../message/source.ts";
+import type { Platform, Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import type { AdmitOutcome, InboundEvent } from "../store/store.ts";
 
@@ -16,10 +16,20 @@ export interface Channel {
   stop(): Promise<void>;
   status(): ChannelStatus;
   readonly sender?: MessageSender;
+  readonly typing?: TypingShower;
+  /** Whether the author of a source, as another account of ours heard it, is this account: by the confirmed nick or the occupant's id in that room (G4). */
+  isMe?(source: Source): boolean;
+}
+
+/** Shows the people of a chat that an answer is being written. Fire and forget: what does not arrive does not matter. */
+export interface TypingShower {
+  start(target: Target): void;
+  stop(target: Target): void;
 }
 
 export type ChannelStatus =
-  | { readonly state: "connecting" | "online" }
+  /** `problems`: what does not work while the account does, a sentence each (a room it is not in). */
+  | { readonly state: "connecting" | "online"; readonly problems?: readonly string[] }
   | { readonly state: "offline"; readonly reason: string }
   /** It does not come back by itself: somebody has to do something. */
   | { readonly state: "fatal"; readonly reason: string };
@@ -30,7 +40,7 @@ export interface Inbox {
   /** Resolves when the events and the cursor are durable; only then may the platform be acknowledged. */
   commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
   /** The same for what a platform says, before the gate has judged it. */
-  hear?(events: readonly Heard[], cursor?: string): Promise<void>;
+  hear(events: readonly Heard[], cursor?: string): Promise<void>;
 }
 
 export interface MessageSender {

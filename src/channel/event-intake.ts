@@ -91,8 +91,13 @@ export class EventIntake {
   }
 
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
-    if (outcome.kind === "duplicate" || outcome.kind === "rejected") return;
+    if (outcome.kind === "duplicate" || outcome.kind === "rejected" || outcome.kind === "own") return;
     const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
+    if (outcome.kind === "changed") {
+      for (const settled of outcome.settled) onSettled(settled);
+      for (const sessionId of outcome.wake) engine.wake(sessionId);
+      return;
+    }
     for (const ended of outcome.ended) {
       await dropSession(ended.sessionId);
       events.emit("session:ended", { ...ended, conversationKey: outcome.key });
@@ -104,7 +109,7 @@ export class EventIntake {
     this.#announce(event, outcome);
     this.#handOn(outcome.notices, outcome);
     if ("reply" in outcome) this.#handOn([outcome.reply], outcome);
-    if ("delivery" in outcome) this.#handOn([outcome.delivery], outcome);
+    if ("deliveries" in outcome) this.#handOn(outcome.deliveries, outcome);
     if ("signal" in outcome && outcome.signal !== null) engine.signal(outcome.signal);
     if ("begun" in outcome && outcome.begun !== null) startTurn(outcome.begun);
     else if ("turnId" in outcome && outcome.turnId !== null && outcome.sessionId !== null)
@@ -112,10 +117,13 @@ export class EventIntake {
     for (const sessionId of outcome.wake) engine.wake(sessionId);
   }
 
-  #announce(event: InboundEvent, outcome: Exclude<AdmitOutcome, { kind: "duplicate" | "rejected" }>): void {
+  #announce(
+    event: InboundEvent,
+    outcome: Exclude<AdmitOutcome, { kind: "duplicate" | "rejected" | "own" | "changed" }>,
+  ): void {
     const { events } = this.#options;
     if (!events.isHeard) return;
-    if ("messageId" in outcome && "text" in event) {
+    if ("messageId" in outcome && "text" in event && event.kind !== "own") {
       const author: Author =
         event.kind === "send" ? { kind: "agent", id: parseSessionKey(outcome.key).agent } : event.speaker.author;
       events.emit("message:admitted", {

@@ -1,10 +1,15 @@
-import { type Config, defaultRuntimeOf, rulesFor, runtimeOf } from "../config.ts";
-import type { AgentFacts } from "../conversation/agent-facts.ts";
+import { type Config, rulesFor } from "../config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
-import { ownDoorChatId, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
+import {
+  type ChatKeyParts,
+  ownDoorChatId,
+  parseOwnDoorChatId,
+  parseSessionKey,
+  sessionKeyFor,
+} from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
-import { cleanText, type Source } from "../message/source.ts";
+import { accountId, cleanText, type Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import { renderNotice } from "../reply/render-notice.ts";
 import type {
@@ -15,11 +20,8 @@ import type {
   DeliveryRow,
   InboundEvent,
   MessageEvent,
-  StoreReader,
 } from "../store/store.ts";
-import { type CommandContext, type OpenQuestion, textNotice } from "../turn/command/command.ts";
-import { commandOf } from "../turn/command/commands.ts";
-import type { Clock } from "../util/clock.ts";
+import { answerCommand, type CommandMeans, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { EventIntake } from "./event-intake.ts";
 
@@ -68,18 +70,9 @@ interface Place {
   readonly into?: string;
 }
 
-export interface OwnDoorsOptions {
-  readonly config: Config;
-  readonly reader: StoreReader;
-  readonly clock: Clock;
+export interface OwnDoorsOptions extends CommandMeans {
   readonly ids: IdSource;
   readonly intake: EventIntake;
-  /** Where a session's agent is: warm, busy, cold. */
-  readonly warmth: (sessionId: string) => string;
-  /** What the agent asks leave for there. */
-  readonly questionsOf: (conversationId: number) => readonly OpenQuestion[];
-  /** What a person is told of an agent (R5). */
-  readonly about: (agent: string, runtime: string) => AgentFacts;
 }
 
 export class OwnDoors {
@@ -98,73 +91,40 @@ export class OwnDoors {
     const place = await this.#placeOf(request);
     const { key, agent, rules, ...where } = place;
     const conversation = await this.#options.reader.conversation(key);
-    const runtimeHere = this.#runtimeHere(place, conversation);
+    const { platform } = place.source;
+    const { name: runtime } = runtimeAt(this.#options.config, { agent, key, platform, conversation });
     const event = await this.#eventFor(
       {
         ...where,
-        rules: { ...rules, about: this.#options.about(agent, runtimeHere.name) },
+        rules: { ...rules, about: this.#options.about(agent, runtime) },
         freshId: ids.session(clock.now()),
         speaker: speakerOf(request.person),
         text,
         saidAt: clock.now(),
         ...(request.idempotency === undefined ? {} : { idempotency: request.idempotency }),
       },
-      { ...place, conversation, runtimeHere },
+      { ...place, conversation },
       request,
     );
-    const { account, platform } = place.source;
+    const { account } = place.source;
     const [outcome] = await intake.commit({ account, platform, agent }, [event]);
     return this.#saidOf(outcome!);
   }
 
   async #eventFor(
     base: Omit<MessageEvent, "kind" | "addressed" | "once">,
-    place: Place & Pick<CommandContext, "conversation" | "runtimeHere">,
+    place: Place & { readonly conversation: ConversationRow | null },
     request: SayRequest,
   ): Promise<InboundEvent> {
-    const { config, reader, clock, warmth, about, questionsOf } = this.#options;
-    const found = commandOf(base.text);
-    if (found === null)
+    const answer = await answerCommand(base.text, { ...place, speaker: base.speaker }, this.#options);
+    if (answer === null)
       return {
         ...base,
         kind: "message",
         addressed: true,
         ...(request.once === undefined ? {} : { once: request.once }),
       };
-    if ("unknown" in found) {
-      return {
-        ...base,
-        kind: "command",
-        effect: { kind: "none" },
-        reply: textNotice(`There is no command /${found.unknown}. /help lists them.`),
-      };
-    }
-    const answer = await found.command.run({
-      config,
-      reader,
-      agent: place.agent,
-      about: about(place.agent, place.runtimeHere.name),
-      aboutOn: (runtime) => about(place.agent, runtime),
-      runtimeHere: place.runtimeHere,
-      source: place.source,
-      conversation: place.conversation,
-      questions: place.conversation === null ? [] : questionsOf(place.conversation.id),
-      key: place.key,
-      speaker: base.speaker,
-      args: found.args,
-      now: clock.now(),
-      warmth,
-    });
     return { ...base, kind: "command", ...answer };
-  }
-
-  #runtimeHere(
-    { agent, key, source: { platform } }: Place,
-    conversation: ConversationRow | null,
-  ): CommandContext["runtimeHere"] {
-    const { config } = this.#options;
-    const configured = defaultRuntimeOf(config, { agent, key, platform }).name;
-    return { configured, name: conversation === null ? configured : runtimeOf(config, conversation) };
   }
 
   /** The source, target, key and settings of a door, or of a conversation named by its key. */
@@ -291,19 +251,23 @@ function ownerSource(target: Target, person: Person): Source {
   };
 }
 
-/** A room by its configured name or its key (H1): an own door may be new, any other must exist. Throws `conversation_unknown`, `forbidden`. */
+/** What a room is for one of its agents: where its words go, and by which rules. */
+export interface RoomOfAgent {
+  readonly ref: ConversationRef;
+  readonly agent: string;
+  readonly rules: AdmitRules;
+}
+
+/**
+ * A room by its configured name, its chat's id, or its key (H1). An own door and a chat of the agent's accounts may be new, any other must
+ * exist. Throws `conversation_unknown`, `forbidden`.
+ */
 export function roomOf(
   config: Config,
-  room: string,
-  person: Person,
-): { ref: ConversationRef; agent: string; rules: AdmitRules } {
+  { room, person, agent }: { room: string; person: Person; agent?: string | undefined },
+): RoomOfAgent {
   const key = config.rooms[room]?.conversation ?? room;
-  if (!key.startsWith("agent:")) {
-    throw new TertuliaError("conversation_unknown", `There is no room ${JSON.stringify(room)}.`, {
-      remedy:
-        "Name a room of the configuration (rooms:), or give a conversation key; `tertulia sessions list --json` shows them.",
-    });
-  }
+  if (!key.startsWith("agent:")) return chatOf(config, { room, person, agent });
   const own = ownDoorOf(key);
   if (person.role !== "owner" && own?.personId !== person.id)
     throw new TertuliaError("forbidden", "This conversation belongs to somebody else.");
@@ -311,7 +275,56 @@ export function roomOf(
     const { source, target, rules, agent } = placeAt(config, own.agent, own.platform, { id: own.personId }, own.name);
     return { ref: { kind: "source", key, source, target }, agent, rules };
   }
-  const { agent } = parseSessionKey(key);
+  const parts = parseSessionKey(key);
   const { source } = ownDoor("console", person, "bridge");
-  return { ref: { kind: "key", key }, agent, rules: rulesFor(config, { agent, source, key }).rules };
+  const at = parts.form === "chat" ? { ...source, ...inChat(parts) } : source;
+  return {
+    ref: { kind: "key", key },
+    agent: parts.agent,
+    rules: rulesFor(config, { agent: parts.agent, source: at, key }).rules,
+  };
+}
+
+function inChat({ platform, chatId, chatType }: ChatKeyParts): Pick<Source, "platform" | "chatId" | "chatType"> {
+  return { platform, chatId, chatType };
+}
+
+/** A chat that several agents can be in: the one named speaks there, else the only one that is there. */
+function chatOf(
+  config: Config,
+  { room, person, agent }: { room: string; person: Person; agent?: string | undefined },
+): RoomOfAgent {
+  const unknown = (sentence: string) =>
+    new TertuliaError("conversation_unknown", sentence, {
+      remedy:
+        "Name a room of the configuration (rooms:), or give a conversation key; `tertulia sessions list --json` shows them.",
+    });
+  const named = config.rooms[room]?.chat;
+  const accounts = Object.values(config.agents).flatMap(({ name, accounts }) =>
+    accounts.map((account) => ({ agent: name, account })),
+  );
+  const isThere = ({ account }: (typeof accounts)[number]): boolean =>
+    named === undefined
+      ? account.rooms.some(({ jid }) => jid === accountId(account.platform, room))
+      : account.platform === named.platform && account.rooms.some(({ jid }) => jid === named.id);
+  const there = accounts.filter(isThere);
+  if (named === undefined && there.length === 0) throw unknown(`There is no room ${JSON.stringify(room)}.`);
+  if (person.role !== "owner") throw new TertuliaError("forbidden", "This conversation belongs to somebody else.");
+  const found = there.filter((one) => agent === undefined || one.agent === agent);
+  const only =
+    agent === undefined && found.length > 1 ? found.filter((one) => one.agent === config.defaultAgent) : found;
+  if (only[0] === undefined) {
+    throw unknown(
+      found.length > 1
+        ? `In ${room} are ${found.map((one) => one.agent).join(", ")}: it is not said which of them speaks.`
+        : `${agent === undefined ? "No agent" : `Agent ${agent}`} has an account in ${room}.`,
+    );
+  }
+  const { account } = only[0];
+  const chatId = named?.id ?? accountId(account.platform, room);
+  const source: Source = { platform: account.platform, account: account.id, chatId, chatType: "group", isBot: false };
+  const target: Target = { door: "push", platform: account.platform, account: account.id, chatId };
+  const { rules } = rulesFor(config, { agent: only[0].agent, source });
+  const { key } = sessionKeyFor({ agent: only[0].agent, source, rules: rules.keys });
+  return { ref: { kind: "source", key, source, target }, agent: only[0].agent, rules };
 }

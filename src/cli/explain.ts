@@ -123,7 +123,12 @@ const RULES: Readonly<Record<KeyRule, string>> = {
 interface Found {
   readonly conversation: ConversationRow;
   /** Live before pinned, each with its session as it stands. */
-  readonly bindings: readonly { readonly binding: BindingRow; readonly session: SessionRow | null }[];
+  readonly bindings: readonly {
+    readonly binding: BindingRow;
+    readonly session: SessionRow | null;
+    /** Of a room, as far as it is known here: a running gateway drops a binding with the first message of somebody else. */
+    readonly othersRead: boolean;
+  }[];
 }
 
 async function conversationByGateway(client: Client, key: string): Promise<Found | null> {
@@ -137,7 +142,7 @@ async function conversationByGateway(client: Client, key: string): Promise<Found
   for (const binding of found.bindings) {
     const path = `/api/sessions/${encodeURIComponent(binding.sessionId)}`;
     const answer = await orNull(client.get<{ session: SessionRow }>(path), "session_unknown");
-    bindings.push({ binding, session: answer?.session ?? null });
+    bindings.push({ binding, session: answer?.session ?? null, othersRead: false });
   }
   return { conversation: found.conversation, bindings };
 }
@@ -147,7 +152,10 @@ async function conversationInFile(reader: StoreReader, key: string): Promise<Fou
   if (conversation === null) return null;
   const bindings = [];
   for (const binding of await reader.bindings({ conversationId: conversation.id })) {
-    bindings.push({ binding, session: await reader.session(binding.sessionId) });
+    const session = await reader.session(binding.sessionId);
+    const { personId, placeId } = conversation;
+    const isOthers = { placeId, personId: session?.ownerPerson ?? null };
+    bindings.push({ binding, session, othersRead: personId === null && (await reader.hasOtherReaders(isOthers)) });
   }
   return { conversation, bindings };
 }
@@ -161,10 +169,10 @@ type SpeaksIn =
 
 function speaksIn(found: Found | null, rules: AdmitRules): SpeaksIn {
   const now = Date.now();
-  for (const { binding, session } of found?.bindings ?? []) {
+  for (const { binding, session, othersRead } of found?.bindings ?? []) {
     const holds =
       bindingState(binding, now) === "valid" &&
-      bindingFault(binding, { ...found!.conversation, isShared: rules.share === true }, session) === null;
+      bindingFault(binding, { ...found!.conversation, isShared: rules.share === true, othersRead }, session) === null;
     if (holds) return { by: binding.kind, sessionId: binding.sessionId, expiresAt: binding.expiresAt };
   }
   if (rules.defaultSession !== undefined) return { by: "default", sessionId: rules.defaultSession };

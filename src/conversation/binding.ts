@@ -15,7 +15,7 @@ export function bindingState(binding: { sentAt: number; expiresAt: number | null
 /** Why a bound session cannot be spoken in any more, or null (H7, H9, H10). */
 export function bindingFault(
   binding: { setBy: string; shared: boolean },
-  conversation: { agent: string; personId: string | null; isShared: boolean },
+  conversation: { agent: string } & Readers,
   session: { agent: string; ownerPerson: string | null; endedAt: number | null; suspended: string | null } | null,
 ): "gone" | "ended" | "owner_changed" | "agent_changed" | "not_shared" | null {
   if (session === null) return "gone";
@@ -26,10 +26,22 @@ export function bindingFault(
   return null;
 }
 
+/** Who reads what is said in a conversation. */
+export interface Readers {
+  /** Of a direct chat. */
+  readonly personId: string | null;
+  /** Others may read along, as was said. */
+  readonly isShared: boolean;
+  /** Of a room: somebody but the session's owner and our agents is known to be there. */
+  readonly othersRead: boolean;
+}
+
 /** Whether nobody but the session's owner reads along: else a binding has to be shared in so many words (H7). */
 export function isAmongOwn(
-  conversation: { personId: string | null; isShared: boolean },
+  { personId, isShared, othersRead }: Readers,
   session: { ownerPerson: string | null },
 ): boolean {
-  return conversation.isShared || (conversation.personId !== null && conversation.personId === session.ownerPerson);
+  if (isShared) return true;
+  if (personId !== null) return personId === session.ownerPerson;
+  return session.ownerPerson !== null && !othersRead;
 }

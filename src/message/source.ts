@@ -38,6 +38,11 @@ export function isOwnDoor(platform: Platform): boolean {
   return platform === "console" || platform === "web" || platform === "http";
 }
 
+/** An account's id in the one form it is compared in: of a JID the bare address, in lower case (A4). */
+export function accountId(platform: Platform, id: string): string {
+  return platform === "xmpp" ? (id.split("/", 1)[0] ?? "").toLowerCase() : id;
+}
+
 /** Who spoke, as keys and places name them: the stable alternate id wins (K3). `""` when the platform does not say. */
 export function participantOf(source: Source): string {
   return source.userIdAlt || source.userId || "";

@@ -23,7 +23,7 @@ export function assembleReply(text: string, target: Target): Pick<Settlement, "o
 }
 
 /** Pull doors take a text whole. A part of nothing but white space is left out: platforms refuse it, and with it the rest of the reply. */
-function partsFor(text: string, target: Target): readonly string[] {
+export function partsFor(text: string, target: Target): readonly string[] {
   const limit = limitOf(target);
   return limit === null ? [text] : splitText(text, limit).filter((part) => part.trim() !== "");
 }

@@ -19,7 +19,8 @@ export interface OutboxOptions {
   /** 0 ≤ chance < 1, for the jitter of retries. */
   readonly chance: () => number;
   readonly ttlMs: number;
-  readonly channelOf: (account: string) => Channel | undefined;
+  /** Undefined while it does not run; null when the account is not ours any more. */
+  readonly channelOf: (account: string) => Channel | undefined | null;
   /** After each attempt, when what became of it is durable. */
   readonly onAttempted: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
   readonly onFault: (error: TertuliaError) => void;
@@ -120,7 +121,11 @@ export class Outbox {
       if ("kind" in attempted && attempted.kind === "not_due") return;
       row = attempted as DeliveryRow;
     }
-    const result = await this.#send(row, this.#options.channelOf(row.target.account)?.sender);
+    const channel = this.#options.channelOf(row.target.account);
+    const result: DeliveryReport["result"] =
+      channel === null
+        ? { kind: "failed", reason: "its account is not configured any more" }
+        : await this.#send(row, channel?.sender);
     await this.#report({ deliveryId: row.id, now: clock.now(), result }, row);
   }
 

@@ -72,6 +72,14 @@ export function renderNotice({ code, args }: Notice): string {
       return args.label === "denied" ? "Refused." : `Answered: ${args.label}.`;
     case "fell_back":
       return `The runtime ${args.from} failed its first turn here, so ${args.to} runs this conversation again. Say it once more, or try again with /runtime ${args.from}.`;
+    case "handed_off":
+      return args.until === null
+        ? `This chat speaks in session ${args.session} until /handoff clear.`
+        : `This chat speaks in session ${args.session} until ${new Date(Number(args.until)).toISOString().slice(0, 16)}Z, or /handoff clear.`;
+    case "handoff_cleared":
+      return args.had ? "This chat speaks in its own session again." : "This chat was not bound: nothing was changed.";
+    case "loop_guard":
+      return "Agents have answered each other here often enough: I answer no more of them until a person says something.";
     case "binding_ended":
       return `The handoff between ${args.door} and session ${args.session} has ended (${bindingFault(String(args.reason))}). That door speaks in its own session again.`;
     case "session_ended_here":
@@ -89,7 +97,10 @@ function interrupted(partial: string, reason: string): string {
     superseded: "A newer message interrupted the answer",
     shutdown: "The gateway was stopped before the answer was complete",
   };
-  const sentence = `${why[reason] ?? "The answer was interrupted"}; ask again if you still need it.`;
+  const sentence =
+    reason === "removed"
+      ? "You have no access here any more; ask the owner for it."
+      : `${why[reason] ?? "The answer was interrupted"}; ask again if you still need it.`;
   return partial === "" ? sentence : `${partial}\n\n(${sentence})`;
 }
 

@@ -1,5 +1,6 @@
 import type { AgentFacts } from "../conversation/agent-facts.ts";
 import type { Authority, Role, Speaker } from "../conversation/person.ts";
+import type { Place } from "../conversation/place.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import type { KeyRules } from "../conversation/session-key.ts";
 import type { Author, Fate, Message } from "../message/message.ts";
@@ -68,7 +69,16 @@ export interface AdmitBatch {
   readonly events: readonly InboundEvent[];
 }
 
-export type InboundEvent = MessageEvent | CommandEvent | SendEvent | BindEvent | JobEvent | RefusedEvent;
+export type InboundEvent =
+  | MessageEvent
+  | CommandEvent
+  | OwnEvent
+  | EditEvent
+  | DeleteEvent
+  | SendEvent
+  | BindEvent
+  | JobEvent
+  | RefusedEvent;
 
 interface EventBase {
   /** The platform's id of the event, unique per account; what is known is a duplicate (T3). Absent where nothing comes twice by itself. */
@@ -87,6 +97,10 @@ export interface MessageEvent extends EventBase {
   readonly saidAt: number;
   /** The gate's answer: is it for the agent? If not, it is recorded and starts nothing. */
   readonly addressed: boolean;
+  /** The message it is a reply to, by the platform's id. */
+  readonly replyTo?: string;
+  /** Of an agent of ours: the id of the delivery that this is (G3). */
+  readonly originId?: string;
   readonly target: Target;
   readonly rules: AdmitRules;
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
@@ -122,12 +136,43 @@ export interface CommandEvent extends EventBase {
     /** What runs this conversation from its next turn on (B7); null: the configured one. `from` is what runs it now. */
     | { readonly kind: "runtime"; readonly to: string | null; readonly from: string }
     /** Answers a question of this conversation's running turn, with the speaker's rights (H12). Null denies. */
-    | { readonly kind: "answer"; readonly turnId: number; readonly id: string; readonly optionId: string | null };
+    | { readonly kind: "answer"; readonly turnId: number; readonly id: string; readonly optionId: string | null }
+    /** This chat speaks in that session (H8), or in its own again. */
+    | { readonly kind: "bind"; readonly binding: "live" | "pinned"; readonly sessionId: string; readonly ttlMs: number }
+    | { readonly kind: "unbind" };
   /**
    * The command's answer; the store adds to `args` what only it knows (the ids of a reset, whether a stop found a turn). Where nothing is
    * done, `not_done` with the reason takes its place.
    */
   readonly reply: Notice;
+}
+
+/** Words of our own account, as the platform gives them back: the echo of a delivery confirms it; others were said elsewhere, and are recorded (G3). */
+export interface OwnEvent extends EventBase {
+  readonly kind: "own";
+  readonly source: Source;
+  readonly text: string;
+  readonly saidAt: number;
+  readonly originId?: string;
+}
+
+/** T6: a message says something else now. By its author only. */
+export interface EditEvent extends EventBase {
+  readonly kind: "edit";
+  readonly source: Source;
+  readonly speaker: Speaker;
+  /** Of the message, by the platform's id. */
+  readonly messageId: string;
+  readonly text: string;
+}
+
+/** T6: a message is taken back by its author, or by a moderator of the place. */
+export interface DeleteEvent extends EventBase {
+  readonly kind: "delete";
+  readonly source: Source;
+  readonly speaker: Speaker;
+  readonly messageId: string;
+  readonly isModeration: boolean;
 }
 
 /** Words of an agent spoken from one of its sessions into another door (H1). */
@@ -174,6 +219,8 @@ export interface RefusedEvent extends EventBase {
   readonly code: string;
   readonly sentence: string;
   readonly raw?: string;
+  /** Whoever was not let in reads along there all the same (H7). */
+  readonly reader?: { readonly source: Source; readonly author: Author };
 }
 
 /** An existing conversation by its key, or a door of one's own that may be new. */
@@ -236,7 +283,21 @@ export type AdmitOutcome =
       readonly begun: Turn | null;
       readonly signal: TurnSignal | null;
     })
-  | (Landed & { readonly kind: "sent"; readonly delivery: DeliveryRow; readonly bound: BindingRow | null })
+  | (Landed & {
+      readonly kind: "sent";
+      /** In parts as the platform takes them (O3). */
+      readonly deliveries: readonly DeliveryRow[];
+      readonly bound: BindingRow | null;
+    })
+  /** Own words: of a delivery, or said elsewhere. */
+  | { readonly kind: "own"; readonly messageId: number | null; readonly deliveryId: number | null }
+  /** An edit or a deletion; null where nothing was to be changed. */
+  | {
+      readonly kind: "changed";
+      readonly messageId: number | null;
+      readonly settled: readonly Settled[];
+      readonly wake: readonly string[];
+    }
   | (Omit<Landed, "messageId"> & { readonly kind: "bound"; readonly binding: BindingRow })
   | (Omit<Landed, "messageId"> & { readonly kind: "cleared"; readonly had: boolean })
   | (Omit<Landed, "messageId"> & { readonly kind: "job"; readonly had: boolean })
@@ -453,6 +514,16 @@ export interface DeliveryReport {
 // ---- keep
 
 export type KeepChange =
+  /** Which accounts on platforms are whose, all of them: what is not named is nobody's (A4). */
+  | {
+      readonly kind: "identities";
+      readonly now: number;
+      readonly identities: readonly {
+        readonly platform: Platform;
+        readonly userId: string;
+        readonly personId: string;
+      }[];
+    }
   | { readonly kind: "person"; readonly person: { readonly id: string; readonly name?: string; readonly role: Role } }
   /** Drops what is past its time: seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
   | { readonly kind: "prune"; readonly now: number }
@@ -540,6 +611,13 @@ export interface StoreReader {
   openSessions(): Promise<readonly string[]>;
   /** Heads of the lanes that are open, oldest first; of one lane, if one is named. */
   openDeliveries(query?: { lane: string }): Promise<readonly DeliveryRow[]>;
+  /** Whose words have that id on the platform; of own notices the account that sent them (G3). */
+  authorOf(query: {
+    place: Place;
+    externalId: string;
+  }): Promise<Author | { readonly kind: "account"; readonly id: string } | null>;
+  /** H7: whether anybody but that person and our agents is known to read along in a place. */
+  hasOtherReaders(query: { placeId: number; personId: string | null }): Promise<boolean>;
   refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]>;
   cursor(account: string): Promise<string | null>;
   hasAnySessions(personId: string): Promise<boolean>;

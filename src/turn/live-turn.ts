@@ -24,7 +24,7 @@ export interface Watcher {
 
 /** Why a running turn is cancelled. */
 export type StopReason =
-  | { readonly kind: "stopped" | "superseded" | "shutdown" }
+  | { readonly kind: "stopped" | "superseded" | "shutdown" | "removed" }
   | { readonly kind: "timeout"; readonly limit: "idle" | "total"; readonly ms: number }
   /** The store ended the turn already (a reset): nothing more is written. */
   | { readonly kind: "lost" };

@@ -42,6 +42,8 @@ export interface TurnRunnerOptions {
   readonly pool: RuntimePool;
   /** What runs a session, by its home conversation (B7). */
   readonly runtimeOf: (home: ConversationRow) => Runtime;
+  /** A3: whether the turn's authors are still let in, looked at once more before anything is asked of the agent. */
+  readonly isLetIn: (material: TurnMaterial) => boolean;
   readonly events: EventBus;
   /** A turn asks for its agent now: from here on the pool knows of it. */
   readonly onAsked: (sessionId: string) => void;
@@ -118,6 +120,14 @@ export class TurnRunner {
 
   live(turnId: number): LiveTurn | undefined {
     return this.#live.get(turnId);
+  }
+
+  /** Stops the running turns whose authors are not let in any more (A3). */
+  async stopUnwelcome(): Promise<void> {
+    for (const turnId of [...this.#live.keys()]) {
+      const material = await this.#options.store.turnMaterial(turnId);
+      if (material !== null && !this.#options.isLetIn(material)) this.stop(turnId, { kind: "removed" });
+    }
   }
 
   stop(turnId: number, reason: StopReason): void {
@@ -219,6 +229,10 @@ export class TurnRunner {
     try {
       const found = await this.#options.store.turnMaterial(turn.id);
       if (found === null) return false;
+      if (!this.#options.isLetIn(found)) {
+        live.stop({ kind: "removed" });
+        return await this.#settle(live, cancelledEnding(live));
+      }
       const runtime = this.#options.runtimeOf(found.home);
       const material = await asSeenBy(runtime.name, found, this.#options.store);
       // Its handle would still hold the session as it was before another runtime went on with it.

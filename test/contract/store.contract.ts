@@ -411,7 +411,7 @@ export function storeContract(
       expect(sent).toMatchObject({
         kind: "sent",
         bound: { sessionId: terminal.sessionId },
-        delivery: { kind: "send", state: "delivered" },
+        deliveries: [{ kind: "send", state: "delivered" }],
       });
       expect(await admit(send("hello room", terminal.sessionId))).toMatchObject({ kind: "duplicate" });
       const room = await admit(inRoom("what is the word?"));

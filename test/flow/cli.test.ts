@@ -477,7 +477,7 @@ describe("doctor", () => {
         .every((line) => line.startsWith("ok ")),
     ).toBe(true);
     expect(out).toMatch(/lock +free: no gateway runs/);
-    expect(out).toMatch(/schema +version 3/);
+    expect(out).toMatch(/schema +version 4/);
     expect(out).toMatch(/content +SQLite finds no damage/);
   });
 

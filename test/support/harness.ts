@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { Channel } from "../../src/channel/channel.ts";
 import type { OwnPlatform } from "../../src/channel/own-doors.ts";
-import { type Config, loadConfig } from "../../src/config.ts";
+import { type AccountConfig, type Config, loadConfig } from "../../src/config.ts";
 import { ownDoorChatId } from "../../src/conversation/session-key.ts";
 import { asTertuliaError, type TertuliaError } from "../../src/errors.ts";
 import type { GatewayEvent } from "../../src/events.ts";
@@ -32,12 +33,18 @@ export interface StoryOptions {
   /** SQL run once over the fresh state file: triggers that watch what is written. */
   readonly watch?: string;
   readonly onCommitted?: (committed: Committed) => void;
+  /** The rooms that the agents' accounts are in. */
+  readonly createChannel?: (account: AccountConfig) => Channel;
 }
 
 /** A test that is a story: it begins with a running gateway, and when it is over nothing may be left open. */
-export function story(tell: (story: Story) => Promise<void>, config: StoryOptions["config"] = {}): () => Promise<void> {
+export function story(
+  tell: (story: Story) => Promise<void>,
+  config: StoryOptions["config"] = {},
+  options: Omit<StoryOptions, "config"> = {},
+): () => Promise<void> {
   return async () => {
-    const stage = await Story.begin({ config });
+    const stage = await Story.begin({ config, ...options });
     try {
       await tell(stage);
       await stage.end();
@@ -63,7 +70,9 @@ export class Story {
     now: () => this.#manual.now() + this.#jumped,
     after: (ms, call) => this.#manual.after(ms, call),
   };
-  readonly config: Config;
+  config: Config;
+  /** What the gateway has logged as warnings, in all its lives. */
+  readonly warnings: string[] = [];
   /** What the gateway has logged as errors, in all its lives. */
   readonly faults: string[] = [];
   /** The events of each life of the gateway. */
@@ -76,12 +85,19 @@ export class Story {
 
   private constructor(options: StoryOptions) {
     this.#options = options;
+    this.config = this.#written(options.config ?? {});
+  }
+
+  #written(config: Readonly<Record<string, unknown>>): Config {
     const people = { owner: { name: "Alice" }, bob: { name: "Bob" } };
-    writeFileSync(
-      join(this.#folder.path, "config.yaml"),
-      JSON.stringify({ people, welcome: false, ...options.config }),
-    );
-    this.config = loadConfig({ flags: { home: this.#folder.path }, env: {} });
+    writeFileSync(join(this.#folder.path, "config.yaml"), JSON.stringify({ people, welcome: false, ...config }));
+    return loadConfig({ flags: { home: this.#folder.path }, env: {} });
+  }
+
+  /** Another file is written, and read by the running gateway. */
+  async rewrites(config: Readonly<Record<string, unknown>>): Promise<readonly string[]> {
+    this.config = this.#written(config);
+    return this.waitsFor(this.gateway.reload(this.config));
   }
 
   static async begin(options: StoryOptions = {}): Promise<Story> {
@@ -135,7 +151,12 @@ export class Story {
       ids: this.#ids,
       chance: () => 0,
       runtimes: { demo: runtime },
-      log: { info: () => undefined, warn: () => undefined, error: (_, message) => this.faults.push(message) },
+      ...(this.#options.createChannel === undefined ? {} : { createChannel: this.#options.createChannel }),
+      log: {
+        info: () => undefined,
+        warn: (_, message) => this.warnings.push(message),
+        error: (_, message) => this.faults.push(message),
+      },
     });
     const events: GatewayEvent[] = [];
     this.lives.push(events);

@@ -211,9 +211,9 @@ function readFacts(facts: string): { readonly door: string; readonly others: rea
   return { door: source.slice("Source:".length).trim(), others: lines.slice(at + 1, at > 0 ? -1 : undefined) };
 }
 
-/** In a room the text begins with the `[name]` of its author (C2), which is no word of theirs. */
+/** In a room the text begins with the `[name]` of its author (C2), which is no word of theirs, and perhaps with whom it is for. */
 function readWords(text: string): { readonly word: string; readonly argument: string } {
-  const [, word = "", argument = ""] = /^\s*(?:\[[^\]\n]*\]\s+)?(\S+)(?:\s+(.*))?$/s.exec(text) ?? [];
+  const [, word = "", argument = ""] = /^\s*(?:\[[^\]\n]*\]\s+)?(?:[@＠]\S+\s+)?(\S+)(?:\s+(.*))?$/s.exec(text) ?? [];
   return { word, argument };
 }
 

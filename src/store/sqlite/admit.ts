@@ -5,8 +5,9 @@ import { placeOf } from "../../conversation/place.ts";
 import { parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
-import { isOwnDoor, type Source } from "../../message/source.ts";
+import { accountId, isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
+import { partsFor } from "../../reply/assemble.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
 import type {
   AdmitBatch,
@@ -19,19 +20,31 @@ import type {
   Claim,
   CommandEvent,
   ConversationRef,
+  DeleteEvent,
+  EditEvent,
   InboundEvent,
   JobEvent,
   Landed,
   MessageEvent,
+  OwnEvent,
   RefusedEvent,
   RejectCode,
   SendEvent,
   Turn,
   TurnSignal,
 } from "../store.ts";
+import { deleteMessage, editMessage } from "./changes.ts";
 import type { Database } from "./database.ts";
 import { lifeCommand } from "./life.ts";
-import { type ConversationRecord, type SessionRecord, type TurnRecord, turnOf } from "./rows.ts";
+import { addReader, agentBegan, confirmDelivery, deliveryOfEcho, guardLoop, humanSpoke } from "./rooms.ts";
+import {
+  type ConversationRecord,
+  type DeliveryRecord,
+  type MessageRecord,
+  type SessionRecord,
+  type TurnRecord,
+  turnOf,
+} from "./rows.ts";
 import {
   type Admit,
   clearBindings,
@@ -98,6 +111,11 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
         return admitBind(context, event);
       case "job":
         return admitJob(context, event);
+      case "own":
+        return admitOwn(context, event);
+      case "edit":
+      case "delete":
+        return admitChange(context, event);
     }
   } catch (problem) {
     if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
@@ -117,8 +135,12 @@ function refuse(
   db: Database,
   batch: AdmitBatch,
   { eventId }: Pick<InboundEvent, "eventId">,
-  refusal: Pick<RefusedEvent, "code" | "sentence" | "raw">,
+  refusal: Pick<RefusedEvent, "code" | "sentence" | "raw" | "reader">,
 ): AdmitOutcome {
+  if (refusal.reader !== undefined) {
+    const { source, author } = refusal.reader;
+    addReader(db, placeFor(db, batch.agent, source), author, batch.now);
+  }
   // An event without an id comes from a caller who is told at once, and can look at what he sent.
   if (eventId !== undefined && !seen(db, batch.account, eventId)) {
     remember(db, batch, eventId, null);
@@ -137,7 +159,7 @@ function refuse(
 
 /** Of somebody nobody knows only the fact is kept, not the words. */
 function isStranger(event: InboundEvent): boolean {
-  if (event.kind === "refused") return false;
+  if (event.kind === "refused" || event.kind === "own") return false;
   const speaker = "speaker" in event ? event.speaker : event.by;
   if (speaker === null) return false;
   return speaker.person === undefined || speaker.person.role === "guest";
@@ -171,9 +193,15 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
   const known = seen(db, batch.account, event.eventId);
   if (known !== undefined) return duplicate(db, known.message_id, null);
   const who = authorityOf(db, event.source, event.speaker);
+  const delivery = deliveryOfColleague(db, event);
+  // What an agent of ours was only telling (a notice, a command's answer) is nobody's business (G-HND-07).
+  if (delivery?.kind === "notice") {
+    remember(db, batch, event.eventId, null);
+    return duplicate(db, null, null);
+  }
   const conversation = conversationFor(context, event, who);
-  const stored = storedMessage(db, conversation, event);
-  if (stored !== undefined && intakeOf(db, conversation.id, stored) !== undefined) {
+  const stored = delivery?.message_id ?? storedMessage(db, conversation, event);
+  if (stored !== undefined && isTakenIn(db, conversation, stored, { event, delivery })) {
     remember(db, batch, event.eventId, stored);
     return duplicate(db, stored, conversation.id);
   }
@@ -214,6 +242,39 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
     : message(context, here, event, messageId, who);
 }
 
+/** Words of another agent of ours as our accounts hear them: what the gateway has sent is known by its delivery. */
+function deliveryOfColleague(db: Database, event: MessageEvent | CommandEvent): DeliveryRecord | undefined {
+  const { source, speaker, text } = event;
+  if (speaker.author.kind !== "agent" || isOwnDoor(source.platform)) return undefined;
+  const { platform, chatId = "", messageId: externalId } = source;
+  const originId = event.kind === "message" ? event.originId : undefined;
+  const found = deliveryOfEcho(db, { platform, chatId, externalId, originId, text });
+  if (found !== undefined && externalId !== undefined && found.ext_id === null)
+    db.run("UPDATE delivery SET ext_id = ? WHERE id = ?", externalId, found.id);
+  return found;
+}
+
+/** A reply comes in parts, and only a later one may call: until one has, the message starts nothing. */
+function isTakenIn(
+  db: Database,
+  conversation: ConversationRecord,
+  messageId: number,
+  { event, delivery }: { event: MessageEvent | CommandEvent; delivery: DeliveryRecord | undefined },
+): boolean {
+  const intake = intakeOf(db, conversation.id, messageId);
+  if (intake === undefined) return false;
+  const isLaterCall =
+    delivery !== undefined &&
+    delivery.part > 0 &&
+    event.kind === "message" &&
+    event.addressed &&
+    intake.fate === "recorded" &&
+    intake.reason === null;
+  if (isLaterCall)
+    db.run("DELETE FROM intake WHERE conversation_id = ? AND message_id = ?", conversation.id, messageId);
+  return !isLaterCall;
+}
+
 function duplicate(db: Database, messageId: number | null, conversationId: number | null): AdmitOutcome {
   const intake =
     messageId === null
@@ -235,14 +296,16 @@ function duplicate(db: Database, messageId: number | null, conversationId: numbe
 /** The rights of a speaker: as the gateway says, else by the linked identity, else a guest's (S3). */
 function authorityOf(db: Database, source: Source, speaker: Speaker): Authority {
   if (speaker.person !== undefined) return { role: speaker.person.role, personId: speaker.person.id };
+  // In a room of XMPP the id of an occupant is what he calls himself: rights hang on what the service vouches for (A4).
+  const isVouchedFor = source.platform !== "xmpp" || (source.chatType === "dm" && source.scopeId === undefined);
   const linked =
-    source.userId === undefined
+    source.userId === undefined || !isVouchedFor
       ? undefined
       : db.get<{ id: string; role: Authority["role"] }>(
           "SELECT p.id, p.role FROM identity i JOIN person p ON p.id = i.person_id WHERE i.platform = ? AND i.scope = ? AND i.user_id = ?",
           source.platform,
           source.scopeId ?? "",
-          source.userId,
+          accountId(source.platform, source.userId),
         );
   return linked === undefined ? { role: "guest" } : { role: linked.role, personId: linked.id };
 }
@@ -295,16 +358,21 @@ function ownerOf(source: Source, who: Authority): string | null {
   return own?.personId ?? who.personId ?? null;
 }
 
-function placeFor(db: Database, agent: string, source: Source): number {
+function knownPlace(db: Database, agent: string, source: Source): number | undefined {
   const place = placeOf({ agent, source });
-  const known = db.get<{ id: number }>(
+  return db.get<{ id: number }>(
     "SELECT id FROM place WHERE platform = ? AND scope = ? AND chat_id = ? AND thread_id = ?",
     place.platform,
     place.scope,
     place.chatId,
     place.threadId,
-  );
-  if (known !== undefined) return known.id;
+  )?.id;
+}
+
+function placeFor(db: Database, agent: string, source: Source): number {
+  const known = knownPlace(db, agent, source);
+  if (known !== undefined) return known;
+  const place = placeOf({ agent, source });
   return db.insert(
     "INSERT INTO place(platform, scope, chat_id, thread_id, chat_type, name) VALUES(?, ?, ?, ?, ?, ?)",
     place.platform,
@@ -333,18 +401,35 @@ function placeOfEvent(db: Database, conversation: ConversationRecord, event: Spo
 }
 
 function storeMessage(context: Context, conversation: ConversationRecord, event: MessageEvent | CommandEvent): number {
-  return addMessage(context.db, placeOfEvent(context.db, conversation, event), {
-    author: event.speaker.author,
+  const { db, now } = context;
+  const placeId = placeOfEvent(db, conversation, event);
+  const { author } = event.speaker;
+  if (!isOwnDoor(event.source.platform)) {
+    addReader(db, placeId, author, now);
+    if (author.kind === "person") humanSpoke(db, placeId);
+  }
+  const replyTo = event.kind === "message" ? event.replyTo : undefined;
+  return addMessage(db, placeId, {
+    ...(replyTo === undefined ? {} : { replyTo }),
+    author,
     body: event.text,
-    now: context.now,
+    now,
     saidAt: event.saidAt,
     source: JSON.stringify(event.source),
     ...(event.source.messageId === undefined ? {} : { externalId: event.source.messageId }),
   });
 }
 
-function intakeOf(db: Database, conversationId: number, messageId: number): object | undefined {
-  return db.get("SELECT turn_id FROM intake WHERE conversation_id = ? AND message_id = ?", conversationId, messageId);
+function intakeOf(
+  db: Database,
+  conversationId: number,
+  messageId: number,
+): { fate: string | null; reason: string | null } | undefined {
+  return db.get(
+    "SELECT fate, reason FROM intake WHERE conversation_id = ? AND message_id = ?",
+    conversationId,
+    messageId,
+  );
 }
 
 function addIntake(
@@ -387,9 +472,20 @@ function message(
     addIntake(db, { conversationId: conversation.id, messageId, fate: "recorded" });
     return { ...landed(context, conversation, messageId), kind: "recorded" };
   }
+  const isOfMachine = event.speaker.author.kind === "agent" || event.speaker.author.kind === "bot";
+  const placeId = isOfMachine ? placeOfEvent(db, conversation, event) : null;
+  if (placeId !== null) {
+    const { guarded, isFirst } = guardLoop(db, placeId, context.now);
+    if (guarded) {
+      addIntake(db, { conversationId: conversation.id, messageId, fate: "recorded", reason: "loop_guard" });
+      if (isFirst) tell(context, event.target, { code: "loop_guard", args: {} });
+      return { ...landed(context, conversation, messageId), kind: "recorded" };
+    }
+  }
   const isToSeed = event.once !== undefined && conversation.current_session === null;
   const here = isToSeed ? seeded(context, conversation, event.once.history) : conversation;
   const turn = land(context, here, event, messageId, who);
+  if (placeId !== null && turn.kind === "queued") agentBegan(db, placeId, context.now);
   if (turn.kind !== "refused") return { ...landed(context, conversation, messageId), ...turn };
   return { ...landed(context, conversation, messageId), kind: "refused", code: turn.code };
 }
@@ -673,6 +769,54 @@ function answerable(
   return isTheirs ? turn : "answer_forbidden";
 }
 
+// ---- own words, edits and deletions
+
+/** G3: never answered. The echo of a delivery says that it is delivered; anything else was said elsewhere under our account. */
+function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
+  const { db, batch, now } = context;
+  const known = seen(db, batch.account, event.eventId);
+  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null };
+  const { platform, chatId = "", messageId: externalId } = event.source;
+  const { originId, text } = event;
+  const delivery = deliveryOfEcho(db, { platform, chatId, externalId, originId, text, account: batch.account });
+  if (delivery !== undefined) {
+    confirmDelivery(db, delivery, externalId);
+    remember(db, batch, event.eventId, delivery.message_id);
+    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id };
+  }
+  const placeId = placeFor(db, batch.agent, event.source);
+  const stored =
+    externalId === undefined
+      ? undefined
+      : db.get<{ id: number }>("SELECT id FROM message WHERE place_id = ? AND ext_id = ?", placeId, externalId)?.id;
+  const messageId =
+    stored ??
+    addMessage(db, placeId, {
+      author: { kind: "agent", id: batch.agent },
+      body: text,
+      now,
+      saidAt: event.saidAt,
+      ...(externalId === undefined ? {} : { externalId }),
+    });
+  remember(db, batch, event.eventId, messageId);
+  return { kind: "own", messageId, deliveryId: null };
+}
+
+/** T6: each agent's account brings it; the first one changes the message, for all of them. */
+function admitChange(context: Context, event: EditEvent | DeleteEvent): AdmitOutcome {
+  const { db, batch } = context;
+  const known = seen(db, batch.account, event.eventId);
+  if (known !== undefined) return { kind: "changed", messageId: known.message_id, settled: [], wake: [] };
+  const message = db.get<MessageRecord>(
+    "SELECT * FROM message WHERE place_id = ? AND ext_id = ?",
+    placeFor(db, batch.agent, event.source),
+    event.messageId,
+  );
+  const outcome = event.kind === "edit" ? editMessage(context, event, message) : deleteMessage(context, event, message);
+  remember(db, batch, event.eventId, message?.id ?? null);
+  return outcome;
+}
+
 // ---- sends and bindings
 
 function refConversation(context: Context, ref: ConversationRef, rules: AdmitRules, by: Speaker): ConversationRecord {
@@ -712,7 +856,7 @@ function bindable(
   const { person } = event.by;
   if (person === undefined || session.owner_person !== person.id)
     throw new Rejection("forbidden", "Only the owner of a session binds it.");
-  const readers = readersOf(conversation, event.rules);
+  const readers = readersOf(context.db, conversation, { rules: event.rules, owner: session.owner_person });
   if (event.share !== true && !isAmongOwn(readers, { ownerPerson: session.owner_person })) {
     throw new Rejection("not_shared", "Others read along there, and would see what this session holds.");
   }
@@ -724,11 +868,12 @@ function aimOf(
   { db, batch }: Context,
   ref: ConversationRef,
   by: Speaker,
-): Pick<ConversationRecord, "agent" | "person_id"> {
+): Pick<ConversationRecord, "agent" | "person_id"> & { place_id: number | null } {
   const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
   if (known !== undefined) return known;
   const person_id = ref.kind === "source" ? ownerOf(ref.source, authorityOf(db, ref.source, by)) : null;
-  return { agent: batch.agent, person_id };
+  const placeId = ref.kind === "source" ? knownPlace(db, batch.agent, ref.source) : undefined;
+  return { agent: batch.agent, person_id, place_id: placeId ?? null };
 }
 
 function admitSend(context: Context, event: SendEvent): AdmitOutcome {
@@ -758,12 +903,10 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
       });
     }
   }
-  const delivery = addDelivery(
-    db,
-    { kind: "send", target, messageId, part: 0, body: event.text, now: context.now },
-    context.claim,
+  const deliveries = partsFor(event.text, target).map((body, part) =>
+    addDelivery(db, { kind: "send", target, messageId, part, body, now: context.now }, context.claim),
   );
-  return { ...landed(context, conversation, messageId), kind: "sent", delivery, bound };
+  return { ...landed(context, conversation, messageId), kind: "sent", deliveries, bound };
 }
 
 /** The same id again is the same send; with other words, or into another room, it is a slip that must not pass as sent (T3). */

@@ -41,7 +41,7 @@ export function delivered(db: Database, report: DeliveryReport): void {
   switch (result.kind) {
     case "delivered":
       db.run(
-        "UPDATE delivery SET state = 'delivered', ext_id = ?, reason = NULL WHERE id = ?",
+        "UPDATE delivery SET state = 'delivered', ext_id = coalesce(ext_id, ?), reason = NULL WHERE id = ?",
         result.externalId ?? null,
         deliveryId,
       );
@@ -56,14 +56,27 @@ export function delivered(db: Database, report: DeliveryReport): void {
       );
       return;
     case "unknown":
-      db.run("UPDATE delivery SET state = 'unknown', reason = ? WHERE id = ?", result.reason, deliveryId);
+      db.run(
+        "UPDATE delivery SET state = 'unknown', reason = ? WHERE id = ? AND state <> 'delivered'",
+        result.reason,
+        deliveryId,
+      );
       return;
     case "failed":
-      db.run("UPDATE delivery SET state = 'failed', reason = ? WHERE id = ?", result.reason, deliveryId);
+      // The platform may have shown the words meanwhile (G3).
+      if (
+        db.run(
+          "UPDATE delivery SET state = 'failed', reason = ? WHERE id = ? AND state <> 'delivered'",
+          result.reason,
+          deliveryId,
+        ) === 0
+      )
+        return;
       // Half a reply is worse with its end and without its middle: later parts stop, the lane goes on.
       db.run(
-        `UPDATE delivery SET state = 'failed', reason = 'earlier_part_failed' WHERE state = 'queued' AND kind = 'reply'
-         AND turn_id = (SELECT turn_id FROM delivery WHERE id = ?1) AND part > (SELECT part FROM delivery WHERE id = ?1)`,
+        `UPDATE delivery SET state = 'failed', reason = 'earlier_part_failed' WHERE state = 'queued' AND kind = (SELECT kind FROM delivery WHERE id = ?1)
+         AND (turn_id = (SELECT turn_id FROM delivery WHERE id = ?1) OR (turn_id IS NULL AND message_id = (SELECT message_id FROM delivery WHERE id = ?1)))
+         AND part > (SELECT part FROM delivery WHERE id = ?1)`,
         deliveryId,
       );
   }
@@ -91,6 +104,18 @@ export function keep(db: Database, change: KeepChange): KeepResult {
       db.run("UPDATE conversation SET agent_state = ? WHERE id = ?", JSON.stringify(merged), change.conversationId);
       return { removed: 0 };
     }
+    case "identities":
+      db.run("DELETE FROM identity");
+      for (const { platform, userId, personId } of change.identities) {
+        db.run(
+          "INSERT INTO identity(platform, scope, user_id, person_id, linked_at) VALUES(?, '', ?, ?, ?)",
+          platform,
+          userId,
+          personId,
+          change.now,
+        );
+      }
+      return { removed: 0 };
     case "prune":
       return { removed: prune(db, change.now) };
   }

@@ -217,7 +217,7 @@ function entitle(
   const bound = bindingsOf(db, conversation.id).find((binding) => bindingState(bindingOf(binding), now) === "valid");
   const { rules } = event;
   const configured = rules.defaultSession === undefined ? undefined : sessionRecord(db, rules.defaultSession);
-  const fallback = isFallback(configured, conversation, rules) ? configured.id : conversation.current_session;
+  const fallback = isFallback(configured, conversation, { db, rules }) ? configured.id : conversation.current_session;
   const id = bound?.session_id ?? fallback;
   const session = id === null ? undefined : sessionRecord(db, id);
   if (session === undefined) return notDone("title_nothing");

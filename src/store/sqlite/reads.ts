@@ -1,4 +1,6 @@
 import type { Role } from "../../conversation/person.ts";
+import type { Place } from "../../conversation/place.ts";
+import { parseSessionKey } from "../../conversation/session-key.ts";
 import type { Author, AuthorKind, Fate, Message } from "../../message/message.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Platform } from "../../message/source.ts";
@@ -25,6 +27,7 @@ import type {
   TurnMaterial,
 } from "../store.ts";
 import type { Database } from "./database.ts";
+import { hasOtherReaders } from "./rooms.ts";
 import {
   authorOf,
   type BindingRecord,
@@ -289,7 +292,7 @@ export class SqliteReader implements StoreReader {
       placeId,
     );
     const seen = Math.max(row?.through_seq ?? 0, seenAtLeast);
-    const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3
+    const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3 AND m.deleted_at IS NULL${this.#onlyOwnLines(turn)}
       AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?4)
       AND NOT EXISTS(SELECT 1 FROM intake i WHERE i.message_id = m.id AND (i.reason = 'command'
         OR (i.conversation_id = ?5 AND (i.fate IS NULL OR i.fate IN('withdrawn','refused')))))`;
@@ -313,6 +316,16 @@ export class SqliteReader implements StoreReader {
             turn.conversationId,
           )!.n;
     return { lines: lines.reverse().map(messageOf), more: all - lines.length, bound: { placeId, throughSeq: through } };
+  }
+
+  /** G1: where each person has a conversation of their own, what others said there is not theirs to be told; the message replied to is. */
+  #onlyOwnLines({ id, conversationId }: Turn): string {
+    const key = this.db.get<{ key: string }>("SELECT key FROM conversation WHERE id = ?", conversationId)?.key;
+    const parts = key === undefined ? undefined : parseSessionKey(key);
+    if (parts?.form !== "chat" || parts.chatType === "dm" || parts.userId === undefined) return "";
+    const repliedTo = `SELECT w.reply_to FROM intake r JOIN message w ON w.id = r.message_id WHERE r.turn_id = ${id} AND w.reply_to IS NOT NULL`;
+    return ` AND (EXISTS(SELECT 1 FROM intake o WHERE o.message_id = m.id AND o.conversation_id = ?5) OR m.ext_id IN(${repliedTo})
+      OR m.id IN(SELECT d.message_id FROM delivery d WHERE d.ext_id IN(${repliedTo})))`;
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */
@@ -363,7 +376,10 @@ export class SqliteReader implements StoreReader {
             row.reply_entry,
           );
     const notices = this.db
-      .all<{ body: string }>("SELECT body FROM delivery WHERE turn_id = ? AND kind = 'notice' ORDER BY id", turnId)
+      .all<{ body: string }>(
+        "SELECT body FROM delivery WHERE turn_id = ? AND kind = 'notice' AND part = 0 ORDER BY id",
+        turnId,
+      )
       .map((notice) => JSON.parse(notice.body) as Notice);
     const text = row.state === "answered" ? (entry?.text ?? "") : (row.partial ?? "");
     return { turn: turnOf(row), text, silent: row.reason === "silent", notices };
@@ -625,6 +641,34 @@ export class SqliteReader implements StoreReader {
             query.lane,
           );
     return rows.map(deliveryOf);
+  }
+
+  async authorOf({
+    place,
+    externalId,
+  }: {
+    place: Place;
+    externalId: string;
+  }): Promise<Author | { readonly kind: "account"; readonly id: string } | null> {
+    const message = this.db.get<MessageRecord>(
+      `SELECT m.* FROM message m JOIN place p ON p.id = m.place_id
+       WHERE p.platform = ? AND p.scope = ? AND p.chat_id = ? AND p.thread_id = ? AND m.ext_id = ?`,
+      place.platform,
+      place.scope,
+      place.chatId,
+      place.threadId,
+      externalId,
+    );
+    if (message !== undefined) return authorOf(message.author_kind, message.author_id, message.author_name);
+    const sent = this.db
+      .all<{ target: string }>("SELECT target FROM delivery WHERE ext_id = ?", externalId)
+      .map(({ target }) => JSON.parse(target) as Target)
+      .find(({ platform, chatId }) => platform === place.platform && chatId === place.chatId);
+    return sent === undefined ? null : { kind: "account", id: sent.account };
+  }
+
+  async hasOtherReaders(query: { placeId: number; personId: string | null }): Promise<boolean> {
+    return hasOtherReaders(this.db, query.placeId, query.personId);
   }
 
   async refusedEvents(query: { account?: string; limit: number }): Promise<readonly RefusedRow[]> {

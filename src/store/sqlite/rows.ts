@@ -81,6 +81,8 @@ export interface MessageRecord {
   admitted_at: number;
   body: string;
   source: string | null;
+  reply_to: string | null;
+  deleted_at: number | null;
 }
 
 export function messageOf(row: MessageRecord): Message {
@@ -265,7 +267,8 @@ export interface EntryRecord {
 }
 
 /** Entries with the message behind them and, for own words, the worst state of their deliveries (O4). */
-export const ENTRY_QUERY = `SELECT e.seq, e.turn_id, e.message_id, e.role, e.mark, e.body, m.body AS text, m.author_kind, m.author_id, m.author_name, m.admitted_at, p.platform,
+export const ENTRY_QUERY = `SELECT e.seq, e.turn_id, e.message_id, e.role, e.mark, e.body,
+  CASE WHEN m.deleted_at IS NULL THEN m.body ELSE '(deleted)' END AS text, m.author_kind, m.author_id, m.author_name, m.admitted_at, p.platform,
   (SELECT d.state FROM delivery d WHERE d.message_id = e.message_id AND d.state <> 'delivered' ORDER BY d.id DESC LIMIT 1) AS delivery,
   (SELECT t.prompted FROM turn t WHERE t.id = e.turn_id) AS prompted
   FROM entry e LEFT JOIN message m ON m.id = e.message_id LEFT JOIN place p ON p.id = m.place_id`;

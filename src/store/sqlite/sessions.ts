@@ -1,10 +1,11 @@
 import type { AgentFacts } from "../../conversation/agent-facts.ts";
-import { bindingFault, bindingState, isAmongOwn } from "../../conversation/binding.ts";
+import { bindingFault, bindingState, isAmongOwn, type Readers } from "../../conversation/binding.ts";
 import { type ResetPolicy, resetReasonOf } from "../../conversation/reset-policy.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Target } from "../../message/target.ts";
 import type { AdmitRules, BindingRow, BoundBy, Claim, DeliveryRow, EndedSession, PutOff, Settled } from "../store.ts";
 import type { Database } from "./database.ts";
+import { hasOtherReaders } from "./rooms.ts";
 import {
   type BindingRecord,
   bindingOf,
@@ -111,7 +112,9 @@ export function boundLanding(moment: Moment, conversation: ConversationRecord, r
   }
   const fallback = rules.defaultSession === undefined ? undefined : sessionRecord(moment.db, rules.defaultSession);
   const landing: Landing | null =
-    isFallback(fallback, conversation, rules) && !isDue(fallback) ? { sessionId: fallback.id, bound: "default" } : null;
+    isFallback(fallback, conversation, { db: moment.db, rules }) && !isDue(fallback)
+      ? { sessionId: fallback.id, bound: "default" }
+      : null;
   return { landing, dropped, abandoned, putOff };
 }
 
@@ -119,7 +122,7 @@ export function boundLanding(moment: Moment, conversation: ConversationRecord, r
 export function isFallback(
   session: SessionRecord | undefined,
   conversation: ConversationRecord,
-  rules: Pick<AdmitRules, "share">,
+  { db, rules }: { db: Database; rules: Pick<AdmitRules, "share"> },
 ): session is SessionRecord {
   return (
     session !== undefined &&
@@ -127,12 +130,21 @@ export function isFallback(
     session.suspended === null &&
     session.agent === conversation.agent &&
     session.home !== conversation.id &&
-    isAmongOwn(readersOf(conversation, rules), { ownerPerson: session.owner_person })
+    isAmongOwn(readersOf(db, conversation, { rules, owner: session.owner_person }), {
+      ownerPerson: session.owner_person,
+    })
   );
 }
 
-export function readersOf(conversation: Pick<ConversationRecord, "person_id">, rules: Pick<AdmitRules, "share">) {
-  return { personId: conversation.person_id, isShared: rules.share === true };
+/** Who reads along in a conversation, as far as it decides what may be spoken there (H7). */
+export function readersOf(
+  db: Database,
+  conversation: { readonly person_id: string | null; readonly place_id: number | null },
+  { rules, owner }: { rules: Pick<AdmitRules, "share">; owner: string | null },
+): Readers {
+  const { person_id: personId, place_id: placeId } = conversation;
+  const othersRead = personId === null && placeId !== null && hasOtherReaders(db, placeId, owner);
+  return { personId, isShared: rules.share === true, othersRead };
 }
 
 /** Why a binding does not hold any more, or null. */
@@ -147,7 +159,10 @@ function faultOf(
   const session = sessionRecord(moment.db, binding.session_id);
   const fault = bindingFault(
     { setBy: binding.set_by, shared: binding.shared === 1 },
-    { agent: conversation.agent, ...readersOf(conversation, rules) },
+    {
+      agent: conversation.agent,
+      ...readersOf(moment.db, conversation, { rules, owner: session?.owner_person ?? null }),
+    },
     session === undefined
       ? null
       : {

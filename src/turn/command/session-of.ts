@@ -1,3 +1,4 @@
+import { rulesFor } from "../../config.ts";
 import { bindingState, isAmongOwn } from "../../conversation/binding.ts";
 import type { SessionRow } from "../../store/store.ts";
 import type { CommandContext } from "./command.ts";
@@ -8,6 +9,7 @@ export async function sessionOf({
   reader,
   agent,
   conversation,
+  source,
   now,
 }: CommandContext): Promise<SessionRow | null> {
   if (conversation === null) return null;
@@ -16,11 +18,16 @@ export async function sessionOf({
   if (bound !== undefined) return reader.session(bound.sessionId);
   const configured = config.agents[agent]?.defaultSession;
   const fallback = configured === undefined ? null : await reader.session(configured);
-  const isShared = Object.values(config.rooms).some((room) => room.conversation === conversation.key && room.share);
+  const { share: isShared = false } = rulesFor(config, { agent, source, key: conversation.key }).rules;
+  const { personId, placeId } = conversation;
+  const othersRead =
+    personId === null &&
+    fallback !== null &&
+    (await reader.hasOtherReaders({ placeId, personId: fallback.ownerPerson }));
   if (
     fallback?.endedAt === null &&
     fallback.suspended === null &&
-    isAmongOwn({ personId: conversation.personId, isShared }, fallback)
+    isAmongOwn({ personId, isShared, othersRead }, fallback)
   )
     return fallback;
   return conversation.currentSession === null ? null : reader.session(conversation.currentSession);

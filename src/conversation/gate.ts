@@ -1,0 +1,148 @@
+import type { Heard, HeardMessage } from "../message/heard.ts";
+import type { Author } from "../message/message.ts";
+import { accountId, type Platform, participantOf, type Source } from "../message/source.ts";
+import { addressOf, type Called, isCommandFor } from "./addressing.ts";
+import type { Person, Speaker } from "./person.ts";
+import { isKeyName } from "./session-key.ts";
+
+/**
+ * Gate: who may speak, and whether it is for the agent whose account has heard it. Pure: what was heard, and what the owner decided. It
+ * believes the platform's ids and what the service vouches for, never a name or a nick (A4).
+ */
+
+/** What the owner decided, as far as the gate needs it. */
+export interface House {
+  readonly agent: Called;
+  /** Of all agents. */
+  readonly names: readonly string[];
+  /** Agents of this gateway and people by their account: `xmpp mohe@example.org`, see `accountKey`. */
+  readonly agents: ReadonlyMap<string, string>;
+  readonly people: ReadonlyMap<string, Person>;
+  /** Of the platform; null where nothing was said of it (A1). */
+  readonly access: Access | null;
+}
+
+export interface Access {
+  readonly open: boolean;
+  readonly people: readonly string[] | null;
+  readonly rooms: readonly string[] | null;
+}
+
+export function accountKey(platform: Platform, id: string): string {
+  return `${platform} ${accountId(platform, id)}`;
+}
+
+/** Who wrote it. */
+export type Who =
+  | { readonly kind: "own" }
+  | { readonly kind: "agent"; readonly agent: string }
+  | { readonly kind: "person"; readonly person: Person }
+  /** Nobody the gateway knows; `id` only where the platform vouches for one. */
+  | { readonly kind: "unknown"; readonly id: string | null };
+
+export type Written = Pick<Exclude<Heard, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
+
+/** `colleague`: the agent of ours whose account that occupant is, as its own channel says. */
+export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House, colleague: string | null): Who {
+  if (isOwn) return { kind: "own" };
+  const id = vouchedId(source, verifiedUser);
+  const key = id === null ? null : accountKey(source.platform, id);
+  // What a channel knows by a nick counts only where nobody vouches for anything better.
+  const agent = key === null ? colleague : house.agents.get(key);
+  if (agent != null) return { kind: "agent", agent };
+  const person = key === null ? undefined : house.people.get(key);
+  return person === undefined ? { kind: "unknown", id } : { kind: "person", person };
+}
+
+/** In a room of XMPP an occupant's id is no account: only what the service vouches for is one. */
+function vouchedId(source: Source, verifiedUser: string | undefined): string | null {
+  if (verifiedUser) return accountId(source.platform, verifiedUser);
+  if (source.platform === "xmpp" && (source.chatType !== "dm" || source.scopeId !== undefined)) return null;
+  const id = source.userId || source.userIdAlt || "";
+  return id === "" ? null : accountId(source.platform, id);
+}
+
+/** A1: people by their accounts, whoever is listed, everybody in a listed room, or everybody where that was said. */
+export function mayEnter(who: Who, source: Source, access: Access | null): boolean {
+  if (who.kind !== "unknown") return true;
+  if (access === null) return false;
+  if (access.open) return true;
+  if (who.id !== null && access.people?.includes(who.id) === true) return true;
+  return source.chatType !== "dm" && access.rooms?.includes(accountId(source.platform, source.chatId ?? "")) === true;
+}
+
+export function speakerOfWho(who: Who, source: Source, agent: string): Speaker {
+  const name = source.userName === undefined ? {} : { name: source.userName };
+  switch (who.kind) {
+    case "own":
+      return { author: { kind: "agent", id: agent } };
+    case "agent":
+      return { author: { kind: "agent", id: who.agent } };
+    case "person": {
+      const { id, role } = who.person;
+      return { author: { kind: "person", id, ...name }, person: { id, role } };
+    }
+    case "unknown":
+      return { author: { kind: source.isBot ? "bot" : "person", id: strangerId(who, source), ...name } };
+  }
+}
+
+/** An id of the platform's that cannot be taken for a person's of ours. */
+function strangerId({ id }: Extract<Who, { kind: "unknown" }>, source: Source): string {
+  return id === null || isKeyName(id) ? `${source.platform}:${id ?? participantOf(source)}` : id;
+}
+
+/** What a message means for the agent. */
+export type Meaning =
+  /** Recorded; `addressed` starts a turn. */
+  | { readonly kind: "words"; readonly addressed: boolean }
+  /** A slash command of a person; `text` begins with it. */
+  | { readonly kind: "command"; readonly text: string };
+
+/** G1. `isReplyToOwn` as the store and the platform know it. */
+export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyToOwn: boolean): Meaning {
+  // What was said before we were there is never answered.
+  if (heard.isHistory || who.kind === "own") return { kind: "words", addressed: false };
+  const isDirect = heard.source.chatType === "dm";
+  const words = { text: heard.text, isReplyToOwn, isMentioned: heard.isMentioned === true };
+  const called = calledAs(house.agent, heard.ownName);
+  const { isAddressed, rest } = addressOf(words, called, house.names);
+  const isNamed = isCommandFor(heard.text, called);
+  const isOfPerson = who.kind === "person" || (who.kind === "unknown" && !heard.source.isBot);
+  const command = isDirect || isNamed ? heard.text.trim() : rest;
+  if (isOfPerson && COMMAND.test(command)) {
+    if (!isNamed && namesAnother(command)) return { kind: "words", addressed: false };
+    if (isDirect || isNamed || isAddressed) return { kind: "command", text: command };
+  }
+  return { kind: "words", addressed: isDirect || isAddressed };
+}
+
+/** Also by the nick that the room gave it. */
+function calledAs(agent: Called, ownName: string | undefined): Called {
+  return ownName === undefined || agent.names.includes(ownName)
+    ? agent
+    : { ...agent, names: [...agent.names, ownName] };
+}
+
+const COMMAND = /^\/[a-z][a-z0-9_-]*(?:@\S+)?(?:\s|$)/iu;
+
+/** `/status@somebody-else`, heard by an agent that answers everything. */
+function namesAnother(command: string): boolean {
+  return /^\/[a-z][a-z0-9_-]*@\S/iu.test(command);
+}
+
+/** A3: whether the author of a message that was let in would be let in now. */
+export function mayStillSpeak(
+  author: Author,
+  source: Source,
+  house: Pick<House, "people" | "access"> & { readonly knows: (personId: string) => boolean },
+): boolean {
+  if (author.kind === "agent" || author.kind === "gateway") return true;
+  const key = author.id === "" ? null : accountKey(source.platform, author.id);
+  if (author.kind === "person" && house.knows(author.id))
+    return [...house.people].some(([account, { id }]) => id === author.id && account.startsWith(`${source.platform} `));
+  const person = key === null ? undefined : house.people.get(key);
+  const who: Who =
+    person === undefined ? { kind: "unknown", id: accountId(source.platform, author.id) } : { kind: "person", person };
+  return mayEnter(who, source, house.access);
+}

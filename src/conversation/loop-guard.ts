@@ -1,0 +1,32 @@
+/** The loop guard of a place (G5): agents may ask each other, but not for ever. Pure; the state is the store's, shared by all agents there. */
+
+/** Turns in a row that were begun by an agent or a bot, with no human word in between. */
+export const MOST_IN_ROW = 6;
+/** Such turns within five minutes, whoever spoke in between. */
+export const MOST_RECENT = 20;
+const WINDOW_MS = 5 * 60_000;
+
+export interface LoopState {
+  readonly inRow: number;
+  /** When the last such turns were begun, the oldest first. */
+  readonly recent: readonly number[];
+  /** It was said in the place that nothing is answered for now. */
+  readonly isSaid: boolean;
+}
+
+export const QUIET: LoopState = { inRow: 0, recent: [], isSaid: false };
+
+/** Whether one more turn may be begun by an agent or a bot. A clock that was set back holds nothing. */
+export function mayAnswer({ inRow, recent }: LoopState, now: number): boolean {
+  const within = recent.filter((at) => at > now - WINDOW_MS && at <= now);
+  return inRow < MOST_IN_ROW && within.length < MOST_RECENT;
+}
+
+export function afterTurn({ inRow, recent, isSaid }: LoopState, now: number): LoopState {
+  return { inRow: inRow + 1, recent: [...recent, now].slice(-MOST_RECENT), isSaid };
+}
+
+/** A human has spoken: the row begins anew, and the next time it is said again. */
+export function afterHuman({ recent }: LoopState): LoopState {
+  return { inRow: 0, recent, isSaid: false };
+}

@@ -1,0 +1,135 @@
+import { afterHuman, afterTurn, type LoopState, mayAnswer, QUIET } from "../../conversation/loop-guard.ts";
+import type { Author } from "../../message/message.ts";
+import { accountId, type Platform } from "../../message/source.ts";
+import type { Target } from "../../message/target.ts";
+import { deliveryText } from "../../reply/render-notice.ts";
+import type { Database } from "./database.ts";
+import { type DeliveryRecord, deliveryOf } from "./rows.ts";
+
+/** What rooms need inside `admit`: who reads along (H7), how often agents have answered each other (G5), and which words are our own (G3). */
+
+/** The outbox's idempotency key of a delivery, as a platform gives it back. */
+const ORIGIN_ID = /^tertulia-(\d{1,15})$/;
+
+/** Whoever has written in a place reads it; our agents are nobody else (H7). */
+export function addReader(db: Database, placeId: number, author: Author, now: number): void {
+  if (author.kind !== "person" && author.kind !== "bot") return;
+  db.run(
+    "INSERT INTO place_reader(place_id, kind, id, at) VALUES(?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    placeId,
+    author.kind,
+    author.id,
+    now,
+  );
+}
+
+/** Whether anybody but that person is known to read along in a place. */
+export function hasOtherReaders(db: Database, placeId: number, personId: string | null): boolean {
+  const other = db.get(
+    "SELECT 1 FROM place_reader WHERE place_id = ? AND NOT(kind = 'person' AND id = ?) LIMIT 1",
+    placeId,
+    personId ?? "",
+  );
+  return other !== undefined;
+}
+
+// ---- the loop guard
+
+function loopState(db: Database, placeId: number): LoopState {
+  const row = db.get<{ in_row: number; recent: string; said: number }>(
+    "SELECT in_row, recent, said FROM loop_guard WHERE place_id = ?",
+    placeId,
+  );
+  if (row === undefined) return QUIET;
+  return { inRow: row.in_row, recent: JSON.parse(row.recent) as number[], isSaid: row.said === 1 };
+}
+
+function keepLoopState(db: Database, placeId: number, { inRow, recent, isSaid }: LoopState): void {
+  db.run(
+    `INSERT INTO loop_guard(place_id, in_row, recent, said) VALUES(?, ?, ?, ?)
+     ON CONFLICT(place_id) DO UPDATE SET in_row = excluded.in_row, recent = excluded.recent, said = excluded.said`,
+    placeId,
+    inRow,
+    JSON.stringify(recent),
+    isSaid ? 1 : 0,
+  );
+}
+
+export function humanSpoke(db: Database, placeId: number): void {
+  const state = loopState(db, placeId);
+  if (state.inRow > 0 || state.isSaid) keepLoopState(db, placeId, afterHuman(state));
+}
+
+/** `guarded`: no more turns of agents there; `isFirst` the first time since a human spoke. */
+export function guardLoop(db: Database, placeId: number, now: number): { guarded: boolean; isFirst: boolean } {
+  const state = loopState(db, placeId);
+  if (mayAnswer(state, now)) return { guarded: false, isFirst: false };
+  if (!state.isSaid) keepLoopState(db, placeId, { ...state, isSaid: true });
+  return { guarded: true, isFirst: !state.isSaid };
+}
+
+export function agentBegan(db: Database, placeId: number, now: number): void {
+  keepLoopState(db, placeId, afterTurn(loopState(db, placeId), now));
+}
+
+// ---- own words
+
+export interface Echo {
+  readonly platform: Platform;
+  readonly chatId: string;
+  /** The platform's id of the words. */
+  readonly externalId?: string | undefined;
+  /** What the platform repeats of what we sent with them; only of our own author (G3). */
+  readonly originId?: string | undefined;
+  /** Of the account that wrote them; absent where another account of ours has heard them. */
+  readonly account?: string;
+  readonly text: string;
+}
+
+/** The delivery that words of one of our accounts are, if any: by our own id, by the platform's, by what is on its way at this moment. */
+export function deliveryOfEcho(db: Database, echo: Echo): DeliveryRecord | undefined {
+  const origin = ORIGIN_ID.exec(echo.originId ?? "")?.[1];
+  const byOrigin =
+    origin === undefined ? undefined : db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ?", Number(origin));
+  if (byOrigin !== undefined && isThere(byOrigin, echo)) return byOrigin;
+  const known =
+    echo.externalId === undefined
+      ? []
+      : db.all<DeliveryRecord>("SELECT * FROM delivery WHERE ext_id = ?", echo.externalId);
+  const byId = known.find((row) => isThere(row, echo));
+  if (byId !== undefined) return byId;
+  return db
+    .all<DeliveryRecord>(
+      "SELECT * FROM delivery INDEXED BY delivery_open WHERE state IN('queued','sending','streaming') AND attempt > 0",
+    )
+    .find((row) => row.ext_id === null && isThere(row, echo) && saysSo(row, echo.text));
+}
+
+function saysSo(row: DeliveryRecord, text: string): boolean {
+  return deliveryText(deliveryOf(row)).trim() === text.trim();
+}
+
+function isThere(row: DeliveryRecord, { platform, chatId, account }: Echo): boolean {
+  const target = JSON.parse(row.target) as Target;
+  return (
+    target.door === "push" &&
+    target.platform === platform &&
+    accountId(platform, target.chatId) === accountId(platform, chatId) &&
+    (account === undefined || target.account === account)
+  );
+}
+
+/** The platform shows the words: they are delivered, whatever became of the attempt that sent them. */
+export function confirmDelivery(db: Database, row: DeliveryRecord, externalId: string | undefined): void {
+  db.run(
+    "UPDATE delivery SET state = 'delivered', ext_id = coalesce(?, ext_id), reason = NULL WHERE id = ?",
+    externalId ?? null,
+    row.id,
+  );
+  if (row.message_id !== null && externalId !== undefined) nameMessage(db, row.message_id, externalId);
+}
+
+/** The platform's id of words that were stored before they had one; of a reply in parts that of its first. */
+export function nameMessage(db: Database, messageId: number, externalId: string): void {
+  db.run("UPDATE OR IGNORE message SET ext_id = ? WHERE id = ? AND ext_id IS NULL", externalId, messageId);
+}

@@ -1,0 +1,67 @@
+import { type Config, defaultRuntimeOf, runtimeOf } from "../../config.ts";
+import type { AgentFacts } from "../../conversation/agent-facts.ts";
+import type { Speaker } from "../../conversation/person.ts";
+import type { Notice } from "../../message/notice.ts";
+import type { Platform, Source } from "../../message/source.ts";
+import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
+import type { Clock } from "../../util/clock.ts";
+import { type CommandContext, type OpenQuestion, textNotice } from "./command.ts";
+import { commandOf } from "./commands.ts";
+
+/** What commands may look at, wherever they are typed. */
+export interface CommandMeans {
+  readonly config: Config;
+  readonly reader: StoreReader;
+  readonly clock: Clock;
+  /** Where a session's agent is: warm, busy, cold. */
+  readonly warmth: (sessionId: string) => string;
+  /** What a person is told of an agent on a runtime (R5). */
+  readonly about: (agent: string, runtime: string) => AgentFacts;
+  /** What the agent asks leave for there. */
+  readonly questionsOf: (conversationId: number) => readonly OpenQuestion[];
+}
+
+/** Where a command is typed. */
+export interface CommandPlace {
+  readonly agent: string;
+  readonly key: string;
+  readonly source: Source;
+  readonly speaker: Speaker;
+  /** Null before the first message there. */
+  readonly conversation: ConversationRow | null;
+}
+
+/** What a slash command comes to; null for plain words. */
+export async function answerCommand(
+  text: string,
+  place: CommandPlace,
+  { config, reader, clock, warmth, about, questionsOf }: CommandMeans,
+): Promise<{ effect: CommandEvent["effect"]; reply: Notice } | null> {
+  const found = commandOf(text);
+  if (found === null) return null;
+  if ("unknown" in found)
+    return { effect: { kind: "none" }, reply: textNotice(`There is no command /${found.unknown}. /help lists them.`) };
+  const { agent, conversation } = place;
+  const runtimeHere = runtimeAt(config, { ...place, platform: place.source.platform });
+  return found.command.run({
+    ...place,
+    config,
+    reader,
+    warmth,
+    runtimeHere,
+    about: about(agent, runtimeHere.name),
+    aboutOn: (runtime) => about(agent, runtime),
+    questions: conversation === null ? [] : questionsOf(conversation.id),
+    args: found.args,
+    now: clock.now(),
+  });
+}
+
+/** What runs a conversation, seen or not yet, and what would if nobody had switched it (B7). */
+export function runtimeAt(
+  config: Config,
+  place: { agent: string; key: string; platform: Platform; conversation: ConversationRow | null },
+): CommandContext["runtimeHere"] {
+  const configured = defaultRuntimeOf(config, place).name;
+  return { configured, name: place.conversation === null ? configured : runtimeOf(config, place.conversation) };
+}
