@@ -88,6 +88,14 @@ describe("what stands on its output", () => {
     expect(mostBytes).toBeLessThan(200 * 1_048_576);
   });
 
+  test("B5: a text without end is stopped, and its beginning kept", async () => {
+    const session = await stage().open();
+    const { text, outcome, failure } = await ask(session, "endless");
+    expect({ outcome, kind: failure?.kind }).toEqual({ outcome: "failed", kind: "truncated" });
+    expect(text).toHaveLength(4_000_000);
+    expect((await ask(session, "say still here")).text).toBe("still here");
+  });
+
   test("T8: nothing more is read while an event is being taken", async () => {
     const session = await stage().open();
     const go = Promise.withResolvers<void>();
@@ -410,6 +418,17 @@ describe("death and hanging", () => {
     await expect(stage("auth").open()).rejects.toMatchObject({ code: "runtime_failed", remedy: /Sign in/ });
     await expect(stage("version-2").open()).rejects.toThrow("another version of ACP (2)");
     await expect(stage("no-id").open()).rejects.toMatchObject({ code: "runtime_failed" });
+  });
+
+  test("E3: a folder that cannot be made is no fault of the agent's", async () => {
+    const hostile = stage();
+    writeFileSync(join(hostile.home.path, "workspace"), "in the way");
+    await expect(hostile.open()).rejects.toMatchObject({ code: "home_unwritable" });
+    const bug = stage("", { tokenFor: () => Promise.reject(new Error("a bug of ours")) });
+    await expect(bug.open()).rejects.toThrow("a bug of ours");
+    const later = stage("", { mcpServers: () => Promise.reject(new Error("a bug of ours")) });
+    await expect(later.open()).rejects.toThrow("a bug of ours");
+    expect([...hostile.processes, ...bug.processes, ...later.processes]).toEqual([]);
   });
 
   test("B8: an opening that is aborted ends its process before it rejects; so does a close", async () => {

@@ -299,6 +299,18 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     }
     say(sessionId, "ok");
   },
+  async endless(sessionId) {
+    let isOver = false;
+    void cancelled().then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      say(sessionId, "z".repeat(50_000));
+      await pause(0);
+      if (process.stdout.writableNeedDrain) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    }
+    return "cancelled";
+  },
   async other(sessionId) {
     say("another session", "SECRET OF ANOTHER");
     update(undefined, { sessionUpdate: "agent_message_chunk", content: { type: "text", text: "NOBODY'S" } });
