@@ -88,6 +88,25 @@ describe("what stands on its output", () => {
     expect(mostBytes).toBeLessThan(200 * 1_048_576);
   });
 
+  test("B5: while one event is taken the agent cannot go on and on", async () => {
+    const hostile = stage();
+    const session = await hostile.open();
+    const go = Promise.withResolvers<void>();
+    const flood = ask(session, "flood 100000", { onEvent: () => go.promise });
+    const written = (): string => readFileSync(join(hostile.home.path, "workspace/s-contract/.hostile-flood"), "utf8");
+    let before = "";
+    await eventually(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const now = existsSync(join(hostile.home.path, "workspace/s-contract/.hostile-flood")) ? written() : "";
+      const isStill = now !== "" && now === before;
+      before = now;
+      return isStill;
+    });
+    expect(Number(before)).toBeLessThan(10_000);
+    go.resolve();
+    expect((await flood).outcome).toBe("done");
+  });
+
   test("B5: a text without end is stopped, and its beginning kept", async () => {
     const session = await stage().open();
     const { text, outcome, failure } = await ask(session, "endless");
@@ -504,7 +523,7 @@ describe("going on with a session", () => {
 
   test("B5: what is replayed after the answer is not of the next turn", async () => {
     const session = await reopened(stage("load late-replay"));
-    expect((await hear(session, "say new")).text).toBe("new");
+    expect((await hear(session, "slowly new")).text).toBe("new");
   });
 
   test("B5: a replay without end is not waited for", async () => {
