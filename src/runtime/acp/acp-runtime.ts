@@ -114,11 +114,8 @@ class AcpRuntime {
       const error = this.#openFailure(cause, started?.connection ?? null);
       const exit = started?.connection.process.exit;
       const isMissing = exit?.kind === "unstartable" && exit.code === "ENOENT";
-      return {
-        ok: false,
-        detail: `${error.message} ${error.remedy}`,
-        ...(isMissing ? { missing: agent.install } : {}),
-      };
+      if (isMissing) return { ok: false, detail: error.message, missing: agent.install };
+      return { ok: false, detail: `${error.message} ${error.remedy}` };
     } finally {
       await started?.connection.stop();
     }
