@@ -8,6 +8,7 @@ import {
   type ConfigFlags,
   configKeys,
   defaultRuntimeOf,
+  inheritedEnvironment,
   loadConfig,
   originOf,
   rulesFor,
@@ -331,6 +332,28 @@ describe("E2: what is not understood stops the start", () => {
     }
     const env = { TERTULIA_MODEL_URL: "https://me:hush@host/v1", TERTULIA_MODEL_NAME: "m" };
     expect(refusal("", { env })).toBe(`TERTULIA_MODEL_URL: needs ${allowed}`);
+  });
+
+  test("B8: an agent over ACP is a preset, a command, or both; the environment goes on without what is the gateway's", () => {
+    const agent = (more: string) => load(`agents: { main: { runtime: { kind: acp, ${more} } } }`).agents.main?.runtime;
+    expect(agent("preset: opencode")).toEqual({ kind: "acp", preset: "opencode", env: {} });
+    expect(agent("command: mine, args: [-v], env: { A: b }, context_file: none")).toEqual({
+      kind: "acp",
+      command: "mine",
+      args: ["-v"],
+      env: { A: "b" },
+      contextFile: null,
+    });
+    const refused = (more: string) => refusal(`agents: { main: { runtime: { kind: acp, ${more} } } }`);
+    expect(refused("args: []")).toContain("preset or command is needed");
+    expect(refused("preset: emacs")).toContain("demo, opencode, gemini, claude, codex, hermes, qwen");
+    expect(refused("command: x, context_file: ../AGENTS.md")).toContain("a file name such as AGENTS.md, or none");
+    expect(refused("command: x, env: { 1A: b }")).toContain("the name of a variable");
+    expect(
+      inheritedEnvironment({ PATH: "/bin", TERTULIA_MODEL_KEY: "k", TERTULIA_HOME: "/h", NOTHING: undefined }),
+    ).toEqual({
+      PATH: "/bin",
+    });
   });
 
   test("E2: the configuration is frozen through and through", () => {

@@ -167,7 +167,7 @@ test("H12: a question for permission goes to who watches, and the answer to the 
   expect(await asks("ask"), "nobody watches").toBe("You answered: reject");
 });
 
-test("B8: the end of the gateway is the end of its agents, of those in a turn too", async () => {
+test("B8: G-RUN-03: the end of the gateway is the end of its agents, of those in a turn too", async () => {
   const said = await says("stubborn");
   await eventually(() => gateway.turnsBegun.length === 1);
   expect(said.turnId).not.toBeNull();

@@ -57,10 +57,11 @@ function stubbornChild(): Promise<void> {
     process.execPath,
     ["-e", "process.on('SIGTERM',()=>{});console.log('up');setInterval(()=>{},1000)"],
     {
-      stdio: ["ignore", "pipe", "ignore"],
+      // It holds our own output open, as children do.
+      stdio: ["ignore", "pipe", "ignore", 1],
     },
   );
-  return new Promise((resolve) => child.stdout.once("data", () => resolve()));
+  return new Promise((resolve) => child.stdout!.once("data", () => resolve()));
 }
 
 const permission = (sessionId: unknown, more: Fields = {}): Promise<Fields> =>
@@ -125,8 +126,8 @@ const methods: Record<string, (params: Fields) => Promise<unknown>> = {
     }
     if (traits.has("late-replay")) {
       void (async () => {
-        for (let i = 0; i < 5; i++) {
-          await pause(30);
+        for (let i = 0; i < 8; i++) {
+          await pause(20);
           say(sessionId, `OLD${i} `);
         }
       })();
@@ -164,7 +165,7 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     await write(
       'Welcome to the agent!\n\n\u001b[31mWARN\u001b[0m {not json\n[]\n[1]\n42\nnull\n"text"\n{}\n{"jsonrpc":"2.0"}\n',
     );
-    await write(`{"jsonrpc":"2.0","method":"session/update","params":{"x":"${"x".repeat(300_000)}"}}\n`);
+    say(sessionId, "x".repeat(100_000));
     await write(`${JSON.stringify([{ jsonrpc: "2.0", method: "session/update", params: {} }])}\n`);
     send({ id: 4711, result: "nobody asked" });
     send({ id: null, error: { code: -1, message: "nobody" } });
@@ -224,6 +225,10 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     update(sessionId, { sessionUpdate: "tool_call_update", toolCallId: "a", status: "completed" });
     update(sessionId, { sessionUpdate: "tool_call", toolCallId: "b", title: "Write y", status: "failed" });
     say(sessionId, "ok");
+  },
+  async slowly(sessionId, argument) {
+    await pause(200);
+    say(sessionId, argument);
   },
   empty: async () => undefined,
   async hang(sessionId) {
@@ -291,6 +296,7 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
   },
   async flood(sessionId, argument) {
     for (let i = 0; i < Number(argument); i++) {
+      if (i % 1_000 === 0) writeFileSync(".hostile-flood", String(i));
       update(sessionId, {
         sessionUpdate: "agent_thought_chunk",
         content: { type: "text", text: `${i} ${"y".repeat(200)}` },
@@ -298,6 +304,18 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
       if (process.stdout.writableNeedDrain) await new Promise((resolve) => process.stdout.once("drain", resolve));
     }
     say(sessionId, "ok");
+  },
+  async endless(sessionId) {
+    let isOver = false;
+    void cancelled().then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      say(sessionId, "z".repeat(50_000));
+      await pause(0);
+      if (process.stdout.writableNeedDrain) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    }
+    return "cancelled";
   },
   async other(sessionId) {
     say("another session", "SECRET OF ANOTHER");

@@ -10,6 +10,8 @@ import { type AskOptions, ask, openRequest } from "../contract/runtime.contract.
 import { eventually, processesWith } from "./agent-processes.ts";
 import { temporaryFolder } from "./store.ts";
 
+/** Three times as fast a start. */
+const CACHE = fileURLToPath(new URL("../../node_modules/.cache/agents", import.meta.url));
 const SCRIPT = fileURLToPath(new URL("hostile-agent.ts", import.meta.url));
 
 export interface HostileOptions extends Partial<Omit<AcpRuntimeOptions, "agent">> {
@@ -35,7 +37,7 @@ export class HostileStage {
         ...agent,
         quirks: { ...command.quirks, resumeMayLie: false, ...quirks },
       },
-      inherited: inheritedEnvironment(),
+      inherited: { ...inheritedEnvironment(), NODE_COMPILE_CACHE: CACHE },
       home: this.home.path,
       clock: systemClock,
       ...options,

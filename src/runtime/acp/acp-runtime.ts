@@ -9,7 +9,7 @@ import type { OpenRequest, Runtime, RuntimeProbe } from "../runtime.ts";
 import { type AcpRef, AcpSession, frontOf, Inbox } from "./acp-session.ts";
 import { type AcpLimits, AgentConnection, DEFAULT_LIMITS } from "./agent-connection.ts";
 import { NOTHING } from "./agent-stream.ts";
-import { failureOf, lastWords, refusalOf } from "./failures.ts";
+import { AgentGone, AgentOdd, AgentSilent, failureOf, lastWords, refusalOf } from "./failures.ts";
 import { Leftovers } from "./leftovers.ts";
 import type { AcpAgent } from "./presets.ts";
 import { isFields } from "./updates.ts";
@@ -114,11 +114,8 @@ class AcpRuntime {
       const error = this.#openFailure(cause, started?.connection ?? null);
       const exit = started?.connection.process.exit;
       const isMissing = exit?.kind === "unstartable" && exit.code === "ENOENT";
-      return {
-        ok: false,
-        detail: `${error.message} ${error.remedy}`,
-        ...(isMissing ? { missing: agent.install } : {}),
-      };
+      if (isMissing) return { ok: false, detail: error.message, missing: agent.install };
+      return { ok: false, detail: `${error.message} ${error.remedy}` };
     } finally {
       await started?.connection.stop();
     }
@@ -178,7 +175,7 @@ class AcpRuntime {
     }
     const response = await connection.ask("session/new", place);
     const id = isFields(response) ? response.sessionId : undefined;
-    if (typeof id !== "string" || id === "") throw new Error("a session without an id");
+    if (typeof id !== "string" || id === "") throw new AgentOdd("a session without an id");
     return new AcpSession({
       ...session,
       how: request.primer.total > 0 ? "primed" : "created",
@@ -289,12 +286,13 @@ class AcpRuntime {
 
   #openFailure(cause: unknown, connection: AgentConnection | null): TertuliaError {
     if (cause instanceof TertuliaError) return cause;
-    const { agent, env } = this.#options;
-    if (connection === null) throw cause;
+    const { agent } = this.#options;
+    // What is no fault of the agent's is none of ours to explain.
+    if (connection === null || !isAgents(cause)) throw cause;
     const failure = failureOf(cause, agent);
     const exit = connection.process.exit;
     const remedy = exit?.kind === "unstartable" ? agent.install : failure.kind === "auth" ? agent.signIn : undefined;
-    const secrets = Object.values(env);
+    const secrets = secretsIn({ ...this.#options.inherited, ...this.#options.env });
     const said = exit?.kind === "unstartable" ? "" : lastWords(connection.process.stderr, secrets);
     return new TertuliaError("runtime_failed", failure.message + said, {
       cause: failure,
@@ -338,6 +336,18 @@ function abilitiesOf({ capabilities }: AgentConnection): string[] {
 
 function pairs(fields: Readonly<Record<string, string>>): { name: string; value: string }[] {
   return Object.entries(fields).map(([name, value]) => ({ name, value }));
+}
+
+function isAgents(cause: unknown): boolean {
+  const isTyped = cause instanceof AgentGone || cause instanceof AgentSilent || cause instanceof AgentOdd;
+  return isTyped || refusalOf(cause) !== null;
+}
+
+/** Values of variables that sound like it. */
+function secretsIn(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).flatMap(([name, value]) =>
+    /KEY|TOKEN|SECRET|PASS|CREDENTIAL/i.test(name) ? [value] : [],
+  );
 }
 
 /** The promise, or the reason of the signal where that comes first. */

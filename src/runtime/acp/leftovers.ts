@@ -5,6 +5,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { hasVariable, isGroupAlive, signalGroup } from "./process-group.ts";
+import { unwritable } from "./workspace.ts";
 
 export class Leftovers {
   readonly #folder: string;
@@ -15,10 +16,15 @@ export class Leftovers {
     this.#folder = resolve(home, "workspace", ".agents");
   }
 
+  /** Throws `disk_full` and `home_unwritable`. */
   note(group: number, sessionId: string): void {
     Leftovers.#own.add(group);
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    writeFileSync(join(this.#folder, String(group)), sessionId, { mode: 0o600 });
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      writeFileSync(join(this.#folder, String(group)), sessionId, { mode: 0o600 });
+    } catch (cause) {
+      throw unwritable(this.#folder, cause);
+    }
   }
 
   strike(group: number): void {
@@ -41,9 +47,9 @@ export class Leftovers {
   #noted(): string[] {
     try {
       return readdirSync(this.#folder);
-    } catch (cause) {
-      if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
-      throw cause;
+    } catch {
+      // Nobody has noted anything; a folder that cannot be used is told by the first note.
+      return [];
     }
   }
 }
