@@ -229,7 +229,11 @@ export class Gateway {
     const about = (agent: string) => describeAgent(this.#config, agent);
     const parts = { reader: store, clock, ids, intake: this.#intake };
     this.#ownDoors = new OwnDoors(live({ ...parts, warmth, about }));
-    this.#bridge = new Bridge(live({ ...parts }));
+    const runtimeOf = (agent: string) => ({
+      kind: this.#config.agents[agent]?.runtime.kind ?? "none",
+      name: this.#runtimeOf(agent).name,
+    });
+    this.#bridge = new Bridge(live({ ...parts, runtimeOf }));
     this.#hearing = new Hearing(
       live({
         ...parts,

@@ -144,6 +144,11 @@ function notDone(reason: string): string {
     title_nothing: "Nothing was said here yet: there is no session to name.",
     title_forbidden: "Only the owner of the session that this door speaks in names it.",
     policy_forbidden: "Only the person of this conversation, or the owner, sets its reset policy.",
+    handoff_ended: "That session has ended. /resume it first at its own door.",
+    handoff_home: "That session is at home in this chat: it needs no handoff.",
+    handoff_shared:
+      "Others read along here, and would see what that session holds. The owner can allow it with share: true for this room in the configuration.",
+    handoff_forbidden: "Only whoever handed this chat over, or the owner, takes that back.",
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;

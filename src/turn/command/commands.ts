@@ -1,5 +1,6 @@
 import { autoreset } from "./autoreset.ts";
 import type { Command } from "./command.ts";
+import { handoff } from "./handoff.ts";
 import { help } from "./help.ts";
 import { newSession } from "./new.ts";
 import { resume } from "./resume.ts";
@@ -19,6 +20,7 @@ const COMMANDS: readonly Command[] = [
   title,
   autoreset,
   sethome,
+  handoff,
   whoami,
   help(() => COMMANDS),
 ];
