@@ -1,5 +1,7 @@
 import { type AgentFacts, describeAgentFacts } from "../conversation/agent-facts.ts";
 import type { Notice } from "../message/notice.ts";
+import type { Target } from "../message/target.ts";
+import { partsFor } from "./assemble.ts";
 
 /** A notice as a sentence for a person, with what to do next (E3, O6). */
 export function renderNotice({ code, args }: Notice): string {
@@ -171,7 +173,17 @@ function bindingFault(reason: string): string {
   }
 }
 
-/** What a delivery says: a reply's words, or its notice as a sentence. */
-export function deliveryText({ body }: { readonly body: string | Notice }): string {
-  return typeof body === "string" ? body : renderNotice(body);
+/** What a delivery says: a reply's words, or its part of a notice as a sentence (O3). */
+export function deliveryText({
+  body,
+  part = 0,
+  target,
+}: {
+  readonly body: string | Notice;
+  readonly part?: number;
+  readonly target?: Target;
+}): string {
+  if (typeof body === "string") return body;
+  const text = renderNotice(body);
+  return target === undefined ? text : (partsFor(text, target)[part] ?? "");
 }

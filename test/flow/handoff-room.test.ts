@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { roomOf } from "../../src/channel/own-doors.ts";
 import { sessionToken } from "../../src/conversation/session-token.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";
 import { httpStory } from "../support/http-stage.ts";
@@ -282,14 +283,72 @@ describe("/handoff", () => {
           .shows()
           .slice(-5)
           .filter((line) => line.startsWith("mohe")),
-      ).toEqual(
-        [
-          expect.stringContaining("until /handoff clear"),
-          "mohe: This chat speaks in its own session again.",
-          "mohe: This chat was not bound: nothing was changed.",
-        ],
-      );
+      ).toEqual([
+        expect.stringContaining("until /handoff clear"),
+        "mohe: This chat speaks in its own session again.",
+        "mohe: This chat was not bound: nothing was changed.",
+      ]);
       expect(boundTo(stage)).toEqual([]);
+    }),
+  );
+});
+
+describe("a session of Hermes", () => {
+  test(
+    "H13 H4 has a home here that is at no door, is the owner's alone, and is opened under its own id",
+    inRoom(async (stage, room) => {
+      const hermes = {
+        runtime: "hermes",
+        id: "20260619_190821_7c0afe",
+        name: stage.gateway.pool.list()[0]?.runtime ?? "demo",
+      };
+      await stage.alice("console", { agent: "mohe" }).asks("say hi");
+      const send = (role: "owner" | "member") =>
+        stage.process.store.admit(
+          {
+            account: "bridge",
+            platform: "console",
+            agent: "mohe",
+            now: stage.clock.now(),
+            events: [
+              {
+                kind: "send",
+                freshId: `h-${role}`,
+                by: { author: { kind: "person", id: "owner" }, person: { id: "owner", role } },
+                text: "from Hermes",
+                into: roomOf(stage.config, { room: "core", person: OWNER, agent: "mohe" }).ref,
+                sessionId: null,
+                foreign: hermes,
+                ttlMs: 60 * MINUTE,
+                rules: roomOf(stage.config, { room: "core", person: OWNER, agent: "mohe" }).rules,
+              },
+            ],
+          },
+          stage.sql<{ value: string }>("SELECT value FROM meta WHERE key = 'boot'").map(({ value }) => ({
+            holder: "test",
+            epoch: Number(value),
+          }))[0]!,
+        );
+      expect((await send("member")).outcomes[0]).toMatchObject({ kind: "rejected", code: "forbidden" });
+      expect((await send("owner")).outcomes[0]).toMatchObject({ kind: "sent", bound: { sessionId: "h-owner" } });
+      expect((await send("owner")).outcomes[0]).toMatchObject({ kind: "sent", bound: { sessionId: "h-owner" } });
+      const session = await stage.gateway.reader.session("h-owner");
+      expect(session).toMatchObject({ homeKey: `agent:mohe:foreign:hermes:${hermes.id}`, ownerPerson: "owner" });
+      expect(stage.sql("SELECT runtime, ref FROM runtime_state WHERE session_id = 'h-owner'")).toEqual([
+        { runtime: hermes.name, ref: hermes.id },
+      ]);
+      await stage.restarts();
+      await room.person("alice").says("@mohe say in it");
+      await stage.quiets();
+      expect(sessionOfLastTurn(stage, "mohe")).toBe("h-owner");
+    }),
+  );
+
+  test(
+    "H13 one of a runtime that the agent does not run on is not known",
+    inRoom(async (stage) => {
+      const send = { person: OWNER, room: "core", agent: "mohe", text: "x", sessionId: "hermes:1" };
+      await expect(stage.gateway.send(send)).rejects.toMatchObject({ code: "session_unknown" });
     }),
   );
 });

@@ -58,7 +58,7 @@ import {
   setBinding,
   tell,
 } from "./sessions.ts";
-import { addDelivery, addEntry, addMessage, cancel } from "./turns.ts";
+import { addDelivery, addEntry, addMessage, addNotice, cancel } from "./turns.ts";
 
 /** The verb `admit`: a batch of events of one account and its cursor, in one transaction. */
 
@@ -717,24 +717,15 @@ function command(
     args = { ...args, found: running !== undefined };
   }
   const life = lifeCommand(context, conversation, event, who);
-  const reply = addDelivery(
-    db,
-    {
-      kind: "notice",
-      target: event.target,
-      messageId,
-      part: 0,
-      body: life?.reply ?? { code: event.reply.code, args },
-      now: context.now,
-    },
-    context.claim,
-  );
+  const notice = life?.reply ?? { code: event.reply.code, args };
+  const [reply, ...more] = addNotice(db, { target: event.target, messageId, notice, now: context.now }, context.claim);
+  context.notices.push(...more);
   const first = turn === null || turn.kind === "refused" ? null : turn;
   return {
     ...landed(context, conversation, messageId),
     kind: "commanded",
     sessionId: life?.sessionId ?? sessionId,
-    reply,
+    reply: reply!,
     turnId: first?.turnId ?? null,
     begun: first?.begun ?? null,
     signal,
