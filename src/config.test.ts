@@ -335,7 +335,7 @@ describe("E2: what is not understood stops the start", () => {
   });
 
   test("B8: an agent over ACP is a preset, a command, or both; the environment goes on without what is the gateway's", () => {
-    const agent = (more: string) => load(`agents: { main: { runtime: { kind: acp, ${more} } } }`).agents.main?.runtime;
+    const agent = (more: string) => load(`agents: { main: { runtime: { kind: acp, ${more} } } }`).runtimes["acp:main"];
     expect(agent("preset: opencode")).toEqual({ kind: "acp", preset: "opencode", env: {} });
     expect(agent("command: mine, args: [-v], env: { A: b }, context_file: none")).toEqual({
       kind: "acp",

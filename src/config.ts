@@ -57,9 +57,11 @@ export interface Config {
     readonly lock: string;
     readonly token: string;
     readonly out: string;
+    /** Files whose change is a change of the configuration, whether they exist or not. */
+    readonly watched: readonly string[];
   };
   /** What a command that talks to a running gateway brings along (A6). */
-  readonly client: { readonly token?: string; readonly sessionId?: string };
+  readonly client: { readonly token?: string; readonly sessionId?: string; readonly hermesSessionId?: string };
   readonly timezone: string;
   /** Port 0 takes any free one. `auto`: a truly local request needs no token (A4). */
   readonly http: { readonly host: string; readonly port: number; readonly token: "auto" | "always" };
@@ -274,8 +276,9 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
       lock: join(home, "gateway.lock"),
       token: join(home, "token"),
       out: join(home, "out"),
+      watched: [configFile, join(dirname(configFile), ".env"), ...personasOf(settings, dirname(configFile))],
     },
-    client: present({ token, sessionId }),
+    client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),
     ...build(settings, { baseFolder: dirname(configFile) }),
     origins,
   });
@@ -285,6 +288,10 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
 export function inheritedEnvironment(env: Environment = process.env): Readonly<Record<string, string>> {
   const kept = Object.entries(env).filter(([name, value]) => value !== undefined && !name.startsWith("TERTULIA_"));
   return Object.fromEntries(kept) as Record<string, string>;
+}
+
+function personasOf({ agents }: Settings, baseFolder: string): string[] {
+  return Object.values(agents).flatMap(({ persona }) => (persona === undefined ? [] : [resolve(baseFolder, persona)]));
 }
 
 function unreadablePersonas({ agents }: Settings, file: ConfigFile, baseFolder: string): string[] {

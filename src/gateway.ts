@@ -20,7 +20,7 @@ import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import { createRuntimes, describeAgent, probeRuntimes, type RuntimeReport } from "./runtimes.ts";
+import { createRuntimes, describeAgent, familyOf, probeRuntimes, type RuntimeReport } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -233,7 +233,11 @@ export class Gateway {
     const questionsOf = (conversationId: number) => this.#runner.questionsOf(conversationId);
     const parts = { reader: store, clock, ids, intake: this.#intake };
     this.#ownDoors = new OwnDoors(live({ ...parts, warmth, about, questionsOf }));
-    this.#bridge = new Bridge(live({ ...parts }));
+    const ownRuntimeOf = (agent: string) => {
+      const name = this.#config.agents[agent]?.runtime ?? "none";
+      return { name, kind: familyOf(this.#config.runtimes[name]) };
+    };
+    this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
     this.#hearing = new Hearing(
       live({
         ...parts,

@@ -1,11 +1,12 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Config } from "./config.ts";
-import { TertuliaError } from "./errors.ts";
+import { watchFiles } from "./config-watch.ts";
+import { asTertuliaError, TertuliaError } from "./errors.ts";
 import { Gateway } from "./gateway.ts";
 import { type HttpServer, startHttpServer } from "./http/server.ts";
 import { acquireLock } from "./store/sqlite/lock.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
-import { systemClock } from "./util/clock.ts";
+import { type Clock, systemClock } from "./util/clock.ts";
 import { randomIds } from "./util/ids.ts";
 import type { Log } from "./util/log.ts";
 
@@ -38,6 +39,44 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     await closeAll(closers);
     throw error;
   }
+}
+
+/**
+ * Reads the configuration anew when its files change, and when `reread` of the result is called. What is not valid is logged with its
+ * complaint, and what holds goes on to hold (A3).
+ */
+export function followConfig({
+  gateway,
+  load,
+  log,
+  clock = systemClock,
+}: {
+  gateway: Gateway;
+  /** Throws `config_invalid`. */
+  load: () => Config;
+  log: Log;
+  clock?: Clock;
+}): { reread(): Promise<void>; stop(): void } {
+  let stopWatching = (): void => undefined;
+  const onError = (cause: unknown): void => log.warn({ err: cause }, "the configuration is not watched for changes");
+  const reread = async (): Promise<void> => {
+    try {
+      const needsRestart = await gateway.reload(load());
+      if (needsRestart.length > 0)
+        log.warn({ keys: needsRestart }, `these changes wait for the next start: ${needsRestart.join(", ")}`);
+    } catch (cause) {
+      const error = asTertuliaError(cause);
+      log.error({ err: error }, `the configuration was not read anew: ${error.message}`);
+    }
+    watchAgain();
+  };
+  const watchAgain = (): void => {
+    stopWatching();
+    if (!gateway.isReady) return;
+    stopWatching = watchFiles(gateway.config.files.watched, { clock, onError, onChange: () => void reread() });
+  };
+  watchAgain();
+  return { reread, stop: () => stopWatching() };
 }
 
 async function closeAll(closers: (() => unknown)[]): Promise<void> {

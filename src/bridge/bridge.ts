@@ -5,7 +5,14 @@ import { type Person, speakerOf } from "../conversation/person.ts";
 import { titleOf } from "../conversation/title.ts";
 import { TertuliaError } from "../errors.ts";
 import { cleanText } from "../message/source.ts";
-import type { AdmitOutcome, BindingRow, ConversationRef, InboundEvent, StoreReader } from "../store/store.ts";
+import type {
+  AdmitOutcome,
+  BindingRow,
+  ConversationRef,
+  InboundEvent,
+  SendEvent,
+  StoreReader,
+} from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 
@@ -18,8 +25,10 @@ export interface SendRequest {
   /** Refused where the room speaks with another one. */
   readonly agent?: string;
   readonly text: string;
-  /** Null binds nothing (H5). */
+  /** Null binds nothing (H5). `hermes:<id>`: a session of Hermes' own (H13). */
   readonly sessionId: string | null;
+  /** The session's agent speaks itself (A6). */
+  readonly byAgent?: boolean;
   /** Others read along there, and may (H7). */
   readonly share?: boolean;
   /** The same id again is the same send. */
@@ -51,6 +60,8 @@ export interface BridgeOptions {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly intake: EventIntake;
+  /** The kind of an agent's runtime, and its name. */
+  readonly runtimeOf: (agent: string) => { readonly kind: string; readonly name: string };
 }
 
 export class Bridge {
@@ -71,9 +82,10 @@ export class Bridge {
       kind: "send",
       text,
       into: ref,
-      sessionId: request.sessionId,
+      ...this.#sessionOf(request.sessionId, agent),
       ttlMs: this.#ttlMs(agent),
       share: request.share === true,
+      byAgent: request.byAgent === true,
       rules,
     });
     if (outcome.kind === "sent") return { messageId: outcome.messageId, key: outcome.key, binding: outcome.bound };
@@ -121,6 +133,17 @@ export class Bridge {
     });
     if (outcome.kind === "job") return { had: outcome.had };
     throw refusal(outcome);
+  }
+
+  #sessionOf(sessionId: string | null, agent: string): Pick<SendEvent, "sessionId" | "foreign"> {
+    const [, runtime, id] = /^(hermes):(.+)$/s.exec(sessionId ?? "") ?? [];
+    if (runtime === undefined || id === undefined) return { sessionId };
+    const own = this.#options.runtimeOf(agent);
+    if (own.kind === runtime) return { sessionId: null, foreign: { runtime, id, name: own.name } };
+    throw new TertuliaError(
+      "session_unknown",
+      `Agent ${agent} runs on ${own.kind}, not on ${runtime}: it has no session ${id}.`,
+    );
   }
 
   #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }) {

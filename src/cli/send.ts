@@ -25,7 +25,7 @@ interface Sent {
 /** H1, H5: `tertulia send [room] "text"` speaks in a room as its agent. Without a session it says so, or is refused. */
 export async function send(words: readonly string[], flags: SendFlags): Promise<void> {
   const config = loadConfig({ flags });
-  const { room, text } = roomAndText(config, words);
+  const { room, text } = roomAndText(config, words, flags.agent);
   const session = sessionFor(config, flags.session);
   const client = await connect(config);
   const sent = await client.post<Sent>("/api/send", {
@@ -38,7 +38,11 @@ export async function send(words: readonly string[], flags: SendFlags): Promise<
   output(flags.json ? JSON.stringify(sent) : describeSent(config, sent, session));
 }
 
-function roomAndText(config: Config, words: readonly string[]): { room: string; text: string } {
+function roomAndText(
+  config: Config,
+  words: readonly string[],
+  agent = config.defaultAgent,
+): { room: string; text: string } {
   const [first = "", second, ...more] = words;
   if (more.length > 0) {
     throw new TertuliaError("usage", `There are ${words.length} words where a room and a text are expected.`, {
@@ -46,6 +50,8 @@ function roomAndText(config: Config, words: readonly string[]): { room: string; 
     });
   }
   if (second !== undefined) return { room: first, text: second };
+  const home = config.agents[agent]?.homeRoom;
+  if (home !== undefined) return { room: home, text: first };
   const rooms = Object.keys(config.rooms);
   if (rooms[0] !== undefined && rooms.length === 1) return { room: rooms[0], text: first };
   throw new TertuliaError(
@@ -62,6 +68,9 @@ export function sessionFor(config: Config, flag: string | false | undefined): st
   if (flag === false) return null;
   const session = (flag ?? config.client.sessionId)?.trim();
   if (session) return session;
+  // Hermes' own variable, set where its agent runs commands (H13).
+  const hermes = config.client.hermesSessionId?.trim();
+  if (hermes) return `hermes:${hermes}`;
   throw new TertuliaError("session_required", "It is not said which session speaks.");
 }
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { loadConfig } from "../config.ts";
-import { startGateway } from "../start.ts";
+import { followConfig, startGateway } from "../start.ts";
 import { createLog } from "./log.ts";
 import { output } from "./output.ts";
 
@@ -9,7 +9,9 @@ export async function start(flags: { home?: string; config?: string; port?: stri
   const config = loadConfig({ flags });
   // A person's screen is for people: the log's lines go to a file then, else to standard error.
   const logFile = process.stderr.isTTY ? join(config.home, "gateway.log") : undefined;
-  const running = await startGateway({ config, log: await createLog(config, logFile) });
+  const log = await createLog(config, logFile);
+  const running = await startGateway({ config, log });
+  const following = followConfig({ gateway: running.gateway, load: () => loadConfig({ flags }), log });
   const readyMs = Math.round(performance.now());
   const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime})`);
   const isLoopback =
@@ -41,6 +43,8 @@ export async function start(flags: { home?: string; config?: string; port?: stri
   );
   const { promise, resolve } = Promise.withResolvers<void>();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve());
+  process.on("SIGHUP", () => void following.reread());
   await promise;
+  following.stop();
   await running.stop();
 }

@@ -51,6 +51,7 @@ export function contextSettings(
   },
 ): ContextSettings {
   const agent = config.agents[session.agent];
+  const own = [agent?.persona?.trim() ?? "", agent?.prompt ?? ""].filter((text) => text !== "").join("\n\n");
   const parts = parseSessionKey(session.homeKey);
   const platform = parts.form === "chat" ? parts.platform : session.homePlatform;
   const platformPrompt = config.platforms[platform]?.prompt;
@@ -63,7 +64,7 @@ export function contextSettings(
   return {
     agent: { name: session.agent, displayName: agent?.displayName ?? session.agent },
     prompts: {
-      ...(agent?.prompt === undefined ? {} : { agent: agent.prompt }),
+      ...(own === "" ? {} : { agent: own }),
       ...(platformPrompt === undefined ? {} : { platform: platformPrompt }),
       ...(chatPrompt === undefined ? {} : { chat: chatPrompt }),
     },

@@ -196,6 +196,12 @@ function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSe
       return `this conversation was run by ${args.from} until now, and is run by ${args.to} from here on; what was said before is yours to go on from.`;
     case "handoff_ended":
       return `this door spoke in session ${args.session} for a while; ${endText(String(args.why))}, and it is in its own session again.`;
+    case "message_edited":
+      return `${quoteUntrusted(String(args.author))} has changed a message: it said ${quoteUntrusted(String(args.before))}, and now says ${quoteUntrusted(String(args.after))}.`;
+    case "message_deleted":
+      return args.moderated
+        ? `a message of ${quoteUntrusted(String(args.author))} was removed by a moderator; do not repeat it.`
+        : `${quoteUntrusted(String(args.author))} has taken a message back; do not repeat it.`;
     default:
       return note.code;
   }
@@ -227,6 +233,8 @@ function endText(why: string): string {
     case "ended":
     case "gone":
       return "that session is over";
+    case "not_shared":
+      return "others read along here";
     case "owner_changed":
       return "that session has another owner now";
     case "agent_changed":

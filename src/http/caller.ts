@@ -1,8 +1,10 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Config } from "../config.ts";
+import { sessionOfToken } from "../conversation/session-token.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway.ts";
+import type { Gateway, Person } from "../gateway.ts";
+import type { SessionRow } from "../store/store.ts";
 
 /** What is known of a request before it is believed. */
 export interface RequestFacts {
@@ -25,6 +27,28 @@ export function callerOf(facts: RequestFacts, config: Config, ownerToken: string
   }
   if (config.http.token === "auto" && isTrulyLocal(facts)) return ownerOf(config);
   throw new TertuliaError("unauthorized", "This gateway asks for a token here.");
+}
+
+/** The session that a session's own token speaks for; null for any other token (A6). Throws `unauthorized` for one whose session is over. */
+export async function scopeOf(
+  authorization: string | undefined,
+  { gateway, ownerToken }: { gateway: Gateway; ownerToken: string },
+): Promise<SessionRow | null> {
+  const bearer = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1];
+  const sessionId = bearer === undefined ? null : sessionOfToken(ownerToken, bearer);
+  if (sessionId === null) return null;
+  const session = await gateway.reader.session(sessionId);
+  if (session !== null && session.endedAt === null) return session;
+  throw new TertuliaError("unauthorized", "The session of this token has ended.");
+}
+
+/** A session's agent acts for the session's person; a room's session has none, and acts for nobody. Throws `forbidden`. */
+export function callerOfSession(facts: RequestFacts, config: Config, session: SessionRow): Person {
+  if (facts.method !== "GET" && facts.method !== "HEAD") requireSafeWrite(facts.headers);
+  const person = session.ownerPerson === null ? undefined : config.people[session.ownerPerson];
+  if (person === undefined) throw new TertuliaError("forbidden", "This session belongs to nobody who could send.");
+  const { id, role, name } = person;
+  return { id, role, ...(name === undefined ? {} : { name }) };
 }
 
 /** Every write needs JSON and a same or absent Origin, on loopback too: a page elsewhere cannot send either unseen. */

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import { maySee } from "./access.ts";
 import { jsonBody } from "./body.ts";
@@ -30,13 +31,19 @@ export function handoff(gateway: Gateway): Hono<Env> {
   app.post("/send", async (context) => {
     const { room, text, session, agent, share } = await jsonBody(context, SendBody);
     const eventId = idempotencyKey(context);
+    const scope = context.get("scope");
+    if (scope !== null && session !== null && session !== scope.id)
+      throw new TertuliaError("forbidden", "A session's own token speaks for that session only.");
+    const speaks = scope?.agent ?? agent;
     const sent = await gateway.send({
       person: context.get("caller"),
       room,
       text,
       sessionId: session,
-      share,
-      ...(agent === undefined ? {} : { agent }),
+      // An agent's own word opens no room (H7).
+      share: share && scope === null,
+      byAgent: scope !== null,
+      ...(speaks === undefined ? {} : { agent: speaks }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
     });
     return context.json(sent);

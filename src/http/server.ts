@@ -6,7 +6,7 @@ import { methodNotAllowed } from "hono/method-not-allowed";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import type { Log } from "../util/log.ts";
-import { callerOf } from "./caller.ts";
+import { callerOf, callerOfSession, scopeOf } from "./caller.ts";
 import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";
 import { eventStream } from "./event-stream.ts";
@@ -124,7 +124,14 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
     const { headers, socket } = context.env.incoming;
     const facts = { method: context.req.method, headers, remoteAddress: socket.remoteAddress };
     context.set("log", log);
-    context.set("caller", callerOf(facts, gateway.config, ownerToken));
+    const scope = await scopeOf(headers.authorization, { gateway, ownerToken });
+    context.set("scope", scope);
+    if (scope === null) context.set("caller", callerOf(facts, gateway.config, ownerToken));
+    else context.set("caller", callerOfSession(facts, gateway.config, scope));
+    if (scope !== null && context.req.path !== "/api/send")
+      throw new TertuliaError("forbidden", "A session's own token only sends.", {
+        remedy: "Use `tertulia send`; for anything else a person's token is needed.",
+      });
     await next();
   });
   app.use(

@@ -4,12 +4,18 @@ import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
+import type { SessionRow } from "../store/store.ts";
 import type { Log } from "../util/log.ts";
 
 /** What every route finds in its context. */
 export interface Env {
   readonly Bindings: HttpBindings;
-  readonly Variables: { readonly caller: Person; readonly log: Log };
+  readonly Variables: {
+    readonly caller: Person;
+    readonly log: Log;
+    /** The token is of a session's agent, and speaks for that session alone (A6). */
+    readonly scope: SessionRow | null;
+  };
 }
 
 /** Errors have the shape that OpenAI's clients read, with our code and remedy. */

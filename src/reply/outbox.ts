@@ -2,7 +2,7 @@ import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
-import { renderNotice } from "./render-notice.ts";
+import { deliveryText } from "./render-notice.ts";
 
 /** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
 const RETRY_MS = [5_000, 25_000, 120_000];
@@ -136,7 +136,7 @@ export class Outbox {
     if (isTooOld) return { kind: "failed", reason: "too old to deliver" };
     if (sender === undefined)
       return { kind: "retry", dueAt: now + OFFLINE_MS, reason: "channel is not running", counts: false };
-    const text = typeof row.body === "string" ? row.body : renderNotice(row.body);
+    const text = deliveryText(row);
     const sent = await this.#hand(row, text, sender);
     switch (sent.kind) {
       case "sent":

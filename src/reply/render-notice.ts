@@ -1,5 +1,7 @@
 import { type AgentFacts, describeAgentFacts } from "../conversation/agent-facts.ts";
 import type { Notice } from "../message/notice.ts";
+import type { Target } from "../message/target.ts";
+import { partsFor } from "./assemble.ts";
 
 /** A notice as a sentence for a person, with what to do next (E3, O6). */
 export function renderNotice({ code, args }: Notice): string {
@@ -159,6 +161,11 @@ function notDone(reason: string): string {
     answer_late: "That turn does not run any more.",
     answer_forbidden: "Only the one who asked, or the owner, answers what the agent asks leave for.",
     runtime_forbidden: "Only the owner decides what runs a conversation.",
+    handoff_ended: "That session has ended. /resume it first at its own door.",
+    handoff_home: "That session is at home in this chat: it needs no handoff.",
+    handoff_shared:
+      "Others read along here, and would see what that session holds. The owner can allow it with share: true for this room in the configuration.",
+    handoff_forbidden: "Only whoever handed this chat over, or the owner, takes that back.",
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;
@@ -192,7 +199,17 @@ function bindingFault(reason: string): string {
   }
 }
 
-/** What a delivery says: a reply's words, or its notice as a sentence. */
-export function deliveryText({ body }: { readonly body: string | Notice }): string {
-  return typeof body === "string" ? body : renderNotice(body);
+/** What a delivery says: a reply's words, or its part of a notice as a sentence (O3). */
+export function deliveryText({
+  body,
+  part = 0,
+  target,
+}: {
+  readonly body: string | Notice;
+  readonly part?: number;
+  readonly target?: Target;
+}): string {
+  if (typeof body === "string") return body;
+  const text = renderNotice(body);
+  return target === undefined ? text : (partsFor(text, target)[part] ?? "");
 }

@@ -185,8 +185,12 @@ export interface SendEvent extends EventBase {
   /** Null: nothing is bound (H5). */
   readonly sessionId: string | null;
   readonly ttlMs: number;
+  /** Instead of `sessionId`: a session of a runtime's own, by its id there, which is opened here under it (H13). `name`: of that agent's runtime. */
+  readonly foreign?: { readonly runtime: string; readonly id: string; readonly name: string };
   /** Said by the sender: others read along, and may (H7). */
   readonly share?: boolean;
+  /** By the session's agent itself: it binds only where sharing is configured, never by its own word (H7). */
+  readonly byAgent?: boolean;
   readonly rules: AdmitRules;
 }
 

@@ -107,6 +107,25 @@ describe("context", () => {
     },
   );
 
+  test("G1 where each person has their own conversation, it is given only their own lines and the message replied to", async () => {
+    const [ann, bob] = [
+      { user: "ann", name: "Ann" },
+      { user: "bob", name: "Bob" },
+    ];
+    await room.says("Ann's aside", { ...ann, addressed: false });
+    await room.says("Bob's aside", { ...bob, addressed: false });
+    await room.says("Bob's point", { ...bob, addressed: false, source: { messageId: "b1" } });
+    const asked = await says("what do you think?", ann);
+    expect(asked.facts).toContain("| [Ann] Ann's aside");
+    expect(asked.facts).not.toContain("Bob's");
+    const replied = await says("and of this?", { ...ann, replyTo: "b1" });
+    expect(replied.facts).toContain("| [Bob] Bob's point");
+    expect(replied.facts).not.toContain("aside");
+    const first = await says("I reply", { user: "carl", name: "Carl", replyTo: "b1" });
+    expect(first.facts).toContain("| [Bob] Bob's point");
+    expect(first.facts).not.toContain("aside");
+  });
+
   test("G-CTX-02 C2 people of one name, or of none, are told apart, and the key does not change with a name", async () => {
     const from = (user: string, name?: string): Said => ({
       user,

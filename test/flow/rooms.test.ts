@@ -65,7 +65,7 @@ describe("who is meant", () => {
   );
 
   test(
-    "G1 a reply to an agent's own message is for it, and to nobody else's",
+    "G1 G-HND-03 a reply to an agent's own message is for it, and to nobody else's",
     inRoom(async (stage, room) => {
       const alice = room.person("alice");
       const bob = room.person("bob");
@@ -440,6 +440,25 @@ describe("commands in a room", () => {
 });
 
 describe("while an agent answers", () => {
+  test(
+    "O3 a notice that is longer than the platform takes comes in parts, none of them lost",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await alice.says("@mohe slow 10000");
+      await stage.passes(4 * MINUTE);
+      await alice.says("@mohe /stop");
+      await stage.quiets();
+      const parts = room.lines
+        .filter(({ nick, text }) => nick === "mohe" && text !== "Stopped.")
+        .map(({ text }) => text);
+      expect(parts.length).toBeGreaterThan(1);
+      for (const part of parts) expect(Buffer.byteLength(part)).toBeLessThanOrEqual(8_000);
+      const words = parts.join("").match(/\d+/g)!.map(Number);
+      expect(words).toEqual(words.map((_, n) => n + 1));
+      expect(parts.at(-1)).toContain("The turn was stopped");
+    }),
+  );
+
   test(
     "O6 the room sees that it is writing",
     inRoom(async (stage, room) => {

@@ -15,6 +15,7 @@ export interface Said {
   readonly source?: Partial<Source>;
   readonly rules?: Partial<AdmitRules>;
   readonly addressed?: boolean;
+  readonly replyTo?: string;
   /** The person that this account is linked to. */
   readonly person?: string;
 }
@@ -33,7 +34,7 @@ export function createRoomChannel(platform: Platform = "telegram"): RoomChannel 
     },
     status: () => ({ state: "online" }),
     sender: { recognisesRepeats: false, send: async () => ({ kind: "sent", externalId: randomUUID() }) },
-    async says(text, { user, name, source: more, rules, addressed = true, person }) {
+    async says(text, { user, name, source: more, rules, addressed = true, replyTo, person }) {
       if (inbox === null) throw new Error("the channel does not run");
       const id = randomUUID();
       const named = name === undefined ? {} : { name };
@@ -65,6 +66,7 @@ export function createRoomChannel(platform: Platform = "telegram"): RoomChannel 
             text,
             saidAt: 0,
             addressed,
+            ...(replyTo === undefined ? {} : { replyTo }),
             rules: { ...RULES, ...rules },
           },
         ],

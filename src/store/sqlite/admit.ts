@@ -2,9 +2,10 @@ import { isAmongOwn } from "../../conversation/binding.ts";
 import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
-import { parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
+import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
+import type { Notice } from "../../message/notice.ts";
 import { accountId, isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { partsFor } from "../../reply/assemble.ts";
@@ -58,7 +59,7 @@ import {
   setBinding,
   tell,
 } from "./sessions.ts";
-import { addDelivery, addEntry, addMessage, cancel } from "./turns.ts";
+import { addDelivery, addEntry, addMessage, addNotice, cancel } from "./turns.ts";
 
 /** The verb `admit`: a batch of events of one account and its cursor, in one transaction. */
 
@@ -724,27 +725,18 @@ function command(
     else signal = { ...effect, sessionId: answered.session_id };
   }
   const life = lifeCommand(context, conversation, event, who);
-  const reply = addDelivery(
-    db,
-    {
-      kind: "notice",
-      target: event.target,
-      messageId,
-      part: 0,
-      body:
-        refused === null
-          ? (life?.reply ?? { code: event.reply.code, args })
-          : { code: "not_done", args: { reason: refused } },
-      now: context.now,
-    },
-    context.claim,
-  );
+  const notice: Notice =
+    refused === null
+      ? (life?.reply ?? { code: event.reply.code, args })
+      : { code: "not_done", args: { reason: refused } };
+  const [reply, ...more] = addNotice(db, { target: event.target, messageId, notice, now: context.now }, context.claim);
+  context.notices.push(...more);
   const first = turn === null || turn.kind === "refused" ? null : turn;
   return {
     ...landed(context, conversation, messageId),
     kind: "commanded",
     sessionId: life?.sessionId ?? sessionId,
-    reply,
+    reply: reply!,
     turnId: first?.turnId ?? null,
     begun: first?.begun ?? null,
     signal,
@@ -834,6 +826,8 @@ function refConversation(context: Context, ref: ConversationRef, rules: AdmitRul
   return known;
 }
 
+const OTHERS_READ = "Others read along there, and would see what this session holds.";
+
 /** A session that a person may bind into a conversation; refusals before the binding is written (H5, H7, H9). */
 function bindable(
   context: Context,
@@ -856,9 +850,12 @@ function bindable(
   const { person } = event.by;
   if (person === undefined || session.owner_person !== person.id)
     throw new Rejection("forbidden", "Only the owner of a session binds it.");
+  if (event.kind === "send" && event.byAgent === true && event.rules.share !== true) {
+    throw new Rejection("not_shared", "An agent binds a room only where the configuration says `share: true`.");
+  }
   const readers = readersOf(context.db, conversation, { rules: event.rules, owner: session.owner_person });
   if (event.share !== true && !isAmongOwn(readers, { ownerPerson: session.owner_person })) {
-    throw new Rejection("not_shared", "Others read along there, and would see what this session holds.");
+    throw new Rejection("not_shared", OTHERS_READ);
   }
   return session;
 }
@@ -879,8 +876,8 @@ function aimOf(
 function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   const { db, batch } = context;
   const known = seen(db, batch.account, event.eventId);
-  const session =
-    event.sessionId === null || known !== undefined ? null : bindable(context, event, event.into, event.sessionId);
+  const sessionId = event.foreign === undefined ? event.sessionId : foreignSession(context, event, event.foreign);
+  const session = sessionId === null || known !== undefined ? null : bindable(context, event, event.into, sessionId);
   const conversation = refConversation(context, event.into, event.rules, event.by);
   if (known !== undefined) return repeatedSend(db, conversation, event, known.message_id);
   const target = JSON.parse(conversation.target) as Target;
@@ -907,6 +904,40 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
     addDelivery(db, { kind: "send", target, messageId, part, body, now: context.now }, context.claim),
   );
   return { ...landed(context, conversation, messageId), kind: "sent", deliveries, bound };
+}
+
+/** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
+function foreignSession(
+  context: Context,
+  event: SendEvent,
+  { runtime, id, name }: NonNullable<SendEvent["foreign"]>,
+): string {
+  const { db } = context;
+  const { person } = event.by;
+  if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
+  const aim = aimOf(context, event.into, event.by);
+  const { agent } = aim;
+  const readers = readersOf(db, aim, { rules: event.rules, owner: person.id });
+  if (event.share !== true && !isAmongOwn(readers, { ownerPerson: person.id }))
+    throw new Rejection("not_shared", OTHERS_READ);
+  const key = buildSessionKey({ form: "foreign", agent, runtime, id });
+  const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", key);
+  if (known?.current_session != null) return known.current_session;
+  const chatId = `${runtime}:${id}`;
+  const source: Source = { platform: "console", account: "console", chatId, chatType: "dm", isBot: false };
+  const target: Target = { door: "pull", platform: "console", account: "console", scopeId: agent, chatId };
+  const home = db.insert(
+    "INSERT INTO conversation(key, agent, person_id, place_id, kind, target, at) VALUES(?, ?, ?, ?, 'kept', ?, ?)",
+    key,
+    agent,
+    person.id,
+    placeFor(db, agent, source),
+    JSON.stringify(target),
+    context.now,
+  );
+  const sessionId = firstSession(context, conversationRecord(db, home));
+  db.run("INSERT INTO runtime_state(session_id, runtime, ref) VALUES(?, ?, ?)", sessionId, name, id);
+  return sessionId;
 }
 
 /** The same id again is the same send; with other words, or into another room, it is a slip that must not pass as sent (T3). */

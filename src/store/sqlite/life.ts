@@ -1,4 +1,4 @@
-import { bindingState } from "../../conversation/binding.ts";
+import { bindingState, isAmongOwn } from "../../conversation/binding.ts";
 import type { Authority } from "../../conversation/person.ts";
 import { titleOf } from "../../conversation/title.ts";
 import type { Notice } from "../../message/notice.ts";
@@ -8,12 +8,14 @@ import {
   type Admit,
   addNote,
   bindingsOf,
+  clearBindings,
   conversationRecord,
   goOnIn,
   hasOpenTurn,
   isFallback,
   leaveForeignSessions,
   policyOf,
+  readersOf,
   reopenSession,
   sessionRecord,
   setBinding,
@@ -70,6 +72,10 @@ export function lifeCommand(
     }
     case "runtime":
       return switchRuntime(admit, conversation, { to: effect.to, from: effect.from, event, who });
+    case "bind":
+      return handOff(admit, conversation, { effect, who, rules: event.rules });
+    case "unbind":
+      return takeBackHandoff(admit, conversation, who);
     default:
       return null;
   }
@@ -96,6 +102,49 @@ function switchRuntime(
     addNote(db, session, "runtime_changed", { from, to: String(event.reply.args.to ?? to) });
   }
   return { reply: event.reply };
+}
+
+/** H7, H8: to a session of one's own, and where others read along only where that was said. */
+function handOff(
+  admit: Admit,
+  conversation: ConversationRecord,
+  {
+    effect,
+    who,
+    rules,
+  }: { effect: Extract<CommandEvent["effect"], { kind: "bind" }>; who: Authority; rules: CommandEvent["rules"] },
+): Commanded {
+  const { db } = admit;
+  const session = sessionRecord(db, effect.sessionId);
+  const isTheirs = session?.owner_person != null && session.owner_person === who.personId;
+  if (session === undefined || !isTheirs || session.agent !== conversation.agent) return notDone("resume_unknown");
+  if (session.ended_at !== null || session.suspended !== null) return notDone("handoff_ended");
+  if (session.home === conversation.id) return notDone("handoff_home");
+  const owner = session.owner_person;
+  if (!isAmongOwn(readersOf(db, conversation, { rules, owner }), { ownerPerson: owner }))
+    return notDone("handoff_shared");
+  const { expiresAt } = setBinding(admit, conversation, {
+    kind: effect.binding,
+    sessionId: session.id,
+    ttlMs: effect.ttlMs,
+    by: owner ?? "",
+    shared: false,
+  });
+  return {
+    reply: { code: "handed_off", args: { session: session.id, until: expiresAt } },
+    sessionId: session.id,
+  };
+}
+
+/** By whoever set it, the person of the chat, or the owner. */
+function takeBackHandoff(admit: Admit, conversation: ConversationRecord, who: Authority): Commanded {
+  const bindings = bindingsOf(admit.db, conversation.id);
+  const isTheirs =
+    who.role === "owner" ||
+    (who.personId !== undefined &&
+      (conversation.person_id === who.personId || bindings.every(({ set_by }) => set_by === who.personId)));
+  if (!isTheirs) return notDone("handoff_forbidden");
+  return { reply: { code: "handoff_cleared", args: { had: clearBindings(admit, conversation) } } };
 }
 
 function notDone(reason: string): Commanded {

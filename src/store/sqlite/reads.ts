@@ -292,14 +292,15 @@ export class SqliteReader implements StoreReader {
       placeId,
     );
     const seen = Math.max(row?.through_seq ?? 0, seenAtLeast);
-    const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3 AND m.deleted_at IS NULL${this.#onlyOwnLines(turn)}
+    const { condition, from } = this.#newsFor(turn, placeId, seen);
+    const unseen = `FROM message m WHERE m.place_id = ?1 AND m.place_seq > ?2 AND m.place_seq <= ?3 AND m.deleted_at IS NULL AND ${condition}
       AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?4)
       AND NOT EXISTS(SELECT 1 FROM intake i WHERE i.message_id = m.id AND (i.reason = 'command'
         OR (i.conversation_id = ?5 AND (i.fate IS NULL OR i.fate IN('withdrawn','refused')))))`;
     const lines = this.db.all<MessageRecord>(
       `SELECT m.* ${unseen} ORDER BY m.place_seq DESC LIMIT ${ROOM_LINES}`,
       placeId,
-      seen,
+      from,
       through,
       turn.sessionId,
       turn.conversationId,
@@ -310,7 +311,7 @@ export class SqliteReader implements StoreReader {
         : this.db.get<{ n: number }>(
             `SELECT count(*) AS n ${unseen}`,
             placeId,
-            seen,
+            from,
             through,
             turn.sessionId,
             turn.conversationId,
@@ -319,13 +320,24 @@ export class SqliteReader implements StoreReader {
   }
 
   /** G1: where each person has a conversation of their own, what others said there is not theirs to be told; the message replied to is. */
-  #onlyOwnLines({ id, conversationId }: Turn): string {
-    const key = this.db.get<{ key: string }>("SELECT key FROM conversation WHERE id = ?", conversationId)?.key;
+  #newsFor(turn: Turn, placeId: number, seen: number): { condition: string; from: number } {
+    const key = this.db.get<{ key: string }>("SELECT key FROM conversation WHERE id = ?", turn.conversationId)?.key;
     const parts = key === undefined ? undefined : parseSessionKey(key);
-    if (parts?.form !== "chat" || parts.chatType === "dm" || parts.userId === undefined) return "";
-    const repliedTo = `SELECT w.reply_to FROM intake r JOIN message w ON w.id = r.message_id WHERE r.turn_id = ${id} AND w.reply_to IS NOT NULL`;
-    return ` AND (EXISTS(SELECT 1 FROM intake o WHERE o.message_id = m.id AND o.conversation_id = ?5) OR m.ext_id IN(${repliedTo})
-      OR m.id IN(SELECT d.message_id FROM delivery d WHERE d.ext_id IN(${repliedTo})))`;
+    if (parts?.form !== "chat" || parts.chatType === "dm" || parts.userId === undefined)
+      return { condition: "TRUE", from: seen };
+    const replied = this.db.all<{ id: number; place_seq: number }>(
+      `SELECT m.id, m.place_seq FROM intake r JOIN message w ON w.id = r.message_id
+         JOIN message m ON m.place_id = ?2 AND m.ext_id = w.reply_to WHERE r.turn_id = ?1
+       UNION SELECT m.id, m.place_seq FROM intake r JOIN message w ON w.id = r.message_id
+         JOIN delivery d ON d.ext_id = w.reply_to JOIN message m ON m.id = d.message_id AND m.place_id = ?2 WHERE r.turn_id = ?1`,
+      turn.id,
+      placeId,
+    );
+    const own = "EXISTS(SELECT 1 FROM intake o WHERE o.message_id = m.id AND o.conversation_id = ?5)";
+    return {
+      condition: `((m.place_seq > ${seen} AND ${own}) OR m.id IN(${replied.map(({ id }) => id).join(",")}))`,
+      from: Math.min(seen, ...replied.map(({ place_seq }) => place_seq - 1)),
+    };
   }
 
   /** B7: entries since this runtime last looked, that it did not run itself; words of others' turns and sends. */

@@ -14,7 +14,7 @@ import {
   type TurnRecord,
   turnOf,
 } from "./rows.ts";
-import { addDelivery, endTurn, interruption, nextSessions } from "./turns.ts";
+import { addNotice, endTurn, interruption, nextSessions } from "./turns.ts";
 
 /** Sessions and bindings inside `admit`: which session a message lands in, and what a reset does to everything around it. */
 
@@ -40,7 +40,7 @@ export interface Landing {
 
 export function tell(admit: Admit, target: Target, notice: Notice): void {
   const { db, now, claim } = admit;
-  admit.notices.push(addDelivery(db, { kind: "notice", target, part: 0, body: notice, now }, claim));
+  admit.notices.push(...addNotice(db, { target, notice, now }, claim));
 }
 
 export function conversationRecord(db: Database, id: number): ConversationRecord {
@@ -358,9 +358,11 @@ function openSession(
   db.run("UPDATE conversation SET current_session = ? WHERE id = ?", id, conversation.id);
   // After a reset, what stood in the place before it opened never comes back as news; a conversation's first session is given it (H11).
   if (options.openedBy !== "message") {
+    const through = options.openedBy === "new" ? null : saidSince(db, conversation, options.parent);
     db.run(
-      "INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, id, seq FROM place WHERE id = ?",
+      "INSERT INTO seen(session_id, place_id, through_seq) SELECT ?, id, coalesce(?, seq) FROM place WHERE id = ?",
       id,
+      through,
       conversation.place_id,
     );
   }
@@ -368,6 +370,22 @@ function openSession(
     addNote(db, id, "session_reset", { reason: options.openedBy, previous: options.parent.id, endedAt: now });
   }
   return id;
+}
+
+/** What the agent itself has sent into the place since the session's last turn is news all the same: somebody will ask about it (G-HND-02). */
+function saidSince(db: Database, { agent, place_id }: ConversationRecord, old: SessionRecord | null): number | null {
+  if (old === null) return null;
+  return (
+    db.get<{ before: number | null }>(
+      `SELECT min(m.place_seq) - 1 AS before FROM message m JOIN delivery d ON d.message_id = m.id AND d.kind = 'send' AND d.part = 0
+       WHERE m.place_id = ?1 AND m.author_kind = 'agent' AND m.author_id = ?2
+       AND m.place_seq > coalesce((SELECT through_seq FROM seen WHERE session_id = ?3 AND place_id = ?1), 0)
+       AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?3)`,
+      place_id,
+      agent,
+      old.id,
+    )?.before ?? null
+  );
 }
 
 /** Opens a conversation's first session for `once` and foreign homes, or returns the one it has. */
@@ -476,12 +494,12 @@ function withdrawQueued(
     const target = JSON.parse(turn.target) as Target;
     const body: Notice = { code: "withdrawn", args: { messages: messages.length, reason: why } };
     // Told with the settled turn, and not once more among the event's own notices.
-    const notice = addDelivery(db, { kind: "notice", target, turnId: turn.id, part: 0, body, now }, admit.claim);
+    const notices = addNotice(db, { target, turnId: turn.id, notice: body, now }, admit.claim);
     const withdrawn = db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", turn.id)!;
     admit.settled.push(
       settledOf(
         withdrawn,
-        notice,
+        notices,
         messages.map((row) => row.message_id),
       ),
     );
@@ -489,8 +507,8 @@ function withdrawQueued(
   }
 }
 
-function settledOf(turn: TurnRecord, notice: DeliveryRow, messageIds: number[]): Settled {
-  return { turn: turnOf(turn), text: "", deliveries: [notice], wake: [], messageIds };
+function settledOf(turn: TurnRecord, deliveries: DeliveryRow[], messageIds: number[]): Settled {
+  return { turn: turnOf(turn), text: "", deliveries, wake: [], messageIds };
 }
 
 /** Conversations that were bound to a session that ended: their waiting turns go on at home, and their doors are told. */

@@ -1,5 +1,7 @@
 import type { Notice } from "../../message/notice.ts";
 import { laneOf, type Target } from "../../message/target.ts";
+import { partsFor } from "../../reply/assemble.ts";
+import { renderNotice } from "../../reply/render-notice.ts";
 import type {
   BeginResult,
   Claim,
@@ -235,9 +237,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
       mark: outcome.state,
       body: text === "" ? outcome.reason : text,
     });
-    deliveries.push(
-      addDelivery(db, { kind: "notice", target, turnId: turn.id, part: 0, body: outcome.notice, now }, claim),
-    );
+    deliveries.push(...addNotice(db, { target, turnId: turn.id, notice: outcome.notice, now }, claim));
   }
   db.run(
     "UPDATE turn SET state = ?, reason = ?, partial = ?, usage = ?, reply_entry = ?, settled_at = ? WHERE id = ?",
@@ -424,6 +424,18 @@ export interface NewDelivery {
   readonly part: number;
   readonly body: string | Notice;
   readonly now: number;
+}
+
+/** A notice as the platform takes it: its rows have the same body, and each says its part of it (O3). */
+export function addNotice(
+  db: Database,
+  { notice, ...more }: Pick<NewDelivery, "target" | "turnId" | "messageId" | "now"> & { readonly notice: Notice },
+  claim: Claim,
+): DeliveryRow[] {
+  const parts = partsFor(renderNotice(notice), more.target).length;
+  return Array.from({ length: Math.max(1, parts) }, (_, part) =>
+    addDelivery(db, { ...more, kind: "notice", part, body: notice }, claim),
+  );
 }
 
 /**

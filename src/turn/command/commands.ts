@@ -1,6 +1,7 @@
 import { allow, deny } from "./allow.ts";
 import { autoreset } from "./autoreset.ts";
 import type { Command } from "./command.ts";
+import { handoff } from "./handoff.ts";
 import { help } from "./help.ts";
 import { newSession } from "./new.ts";
 import { resume } from "./resume.ts";
@@ -24,6 +25,7 @@ const COMMANDS: readonly Command[] = [
   runtime,
   autoreset,
   sethome,
+  handoff,
   whoami,
   help(() => COMMANDS),
 ];

@@ -6,7 +6,7 @@ import { type Command, type CommandContext, textNotice } from "./command.ts";
 
 const LISTED = 10;
 /** How many of the last sessions a title is looked for in. */
-const SEARCHED = 500;
+export const SEARCHED = 500;
 
 type Answer = { effect: CommandEvent["effect"]; reply: Notice };
 
@@ -46,7 +46,7 @@ async function sessionsFor({ reader, agent, speaker, conversation }: CommandCont
 }
 
 /** By its id, its number in the list, or the beginning of its title; a whole title goes before a longer one. */
-function chosen(sessions: readonly SessionRow[], asked: string): readonly SessionRow[] {
+export function chosen(sessions: readonly SessionRow[], asked: string): readonly SessionRow[] {
   const named = sessions.find((session) => session.id === asked);
   if (named !== undefined) return [named];
   if (/^\d{1,2}$/.test(asked)) {

@@ -1,0 +1,49 @@
+import { bindingState } from "../../conversation/binding.ts";
+import { doorOf } from "../../conversation/door.ts";
+import { when } from "../../util/when.ts";
+import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { chosen, SEARCHED } from "./resume.ts";
+
+/** H4, H8: says in which session this chat speaks, hands it to one of the caller's own, or gives it back. Whether he may is decided in `admit`. */
+export const handoff: Command = {
+  name: "handoff",
+  aliases: [],
+  summary:
+    "/handoff [title|clear]  in which session this chat speaks; to one of yours for a while (pin TITLE: until cleared), or back",
+  async run(context) {
+    const { args, config, agent } = context;
+    const reply = { code: "text", args: {} } as const;
+    if (args === "") return { effect: { kind: "none" }, reply: textNotice(await standing(context)) };
+    if (args === "clear") return { effect: { kind: "unbind" }, reply };
+    const [, pin, asked = ""] = /^(pin\s+)?(.+)$/s.exec(args) ?? [];
+    const session = await ownSession(context, asked.trim());
+    if (session === null)
+      return {
+        effect: { kind: "none" },
+        reply: textNotice(
+          `No session of yours with this agent, or more than one, is called ${JSON.stringify(asked)}. Say its whole title or its id.`,
+        ),
+      };
+    const ttlMs = config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
+    const binding = pin === undefined ? "live" : "pinned";
+    return { effect: { kind: "bind", binding, sessionId: session, ttlMs }, reply };
+  },
+};
+
+async function ownSession({ reader, speaker, agent }: CommandContext, asked: string): Promise<string | null> {
+  if (speaker.person === undefined) return null;
+  const sessions = await reader.sessions({ personId: speaker.person.id, agent, limit: SEARCHED });
+  // What is one's own is not listed where others read along, so there are no numbers to choose by.
+  const found = /^\d{1,2}$/.test(asked) ? [] : chosen(sessions, asked);
+  return found.length === 1 ? found[0]!.id : null;
+}
+
+async function standing({ reader, conversation, config, now }: CommandContext): Promise<string> {
+  const bindings = conversation === null ? [] : await reader.bindings({ conversationId: conversation.id });
+  const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
+  if (bound === undefined) return "This chat speaks in its own session.";
+  const session = await reader.session(bound.sessionId);
+  const until = bound.expiresAt === null ? "until /handoff clear" : `until ${when(bound.expiresAt, config.timezone)}`;
+  const home = session === null ? "" : `, at home in ${doorOf(session.homeKey)}`;
+  return `This chat speaks in session ${bound.sessionId}${home}, ${until}.`;
+}
