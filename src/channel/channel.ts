@@ -16,10 +16,18 @@ export interface Channel {
   stop(): Promise<void>;
   status(): ChannelStatus;
   readonly sender?: MessageSender;
+  readonly typing?: TypingShower;
+}
+
+/** Shows the people of a chat that an answer is being written. Fire and forget: what does not arrive does not matter. */
+export interface TypingShower {
+  start(target: Target): void;
+  stop(target: Target): void;
 }
 
 export type ChannelStatus =
-  | { readonly state: "connecting" | "online" }
+  /** `problems`: what does not work while the account does, a sentence each (a room it is not in). */
+  | { readonly state: "connecting" | "online"; readonly problems?: readonly string[] }
   | { readonly state: "offline"; readonly reason: string }
   /** It does not come back by itself: somebody has to do something. */
   | { readonly state: "fatal"; readonly reason: string };

@@ -21,6 +21,8 @@ interface HeardBase {
   readonly originId?: string;
   /** Of a room's occupant: the address the service vouches for. Rights hang on it alone, never on a nick (A4). */
   readonly verifiedUser?: string;
+  /** What our account is called in that place, as the platform confirmed it: the name by which people call it there. */
+  readonly ownName?: string;
 }
 
 export interface HeardMessage extends HeardBase {
