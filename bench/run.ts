@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
+import { measureAgents } from "./agents.ts";
 import { measureContext } from "./context.ts";
 import { measureDurableTurns } from "./durable-turns.ts";
 import { measureHistory } from "./history.ts";
@@ -20,7 +21,15 @@ const effort = isQuick ? QUICK : FULL;
 const from = performance.now();
 build();
 const rows: Row[] = [];
-for (const measure of [measureHttp, measureHistory, measureContext, measureStart, measureMemory, measureDurableTurns]) {
+for (const measure of [
+  measureHttp,
+  measureHistory,
+  measureContext,
+  measureStart,
+  measureMemory,
+  measureDurableTurns,
+  measureAgents,
+]) {
   rows.push(...(await measure(effort)));
   process.stderr.write(`${measure.name}: ${seconds()} s\n`);
 }
