@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { RuntimeFailure, TurnEvent } from "../../src/runtime/runtime.ts";
+import type { AgentSession, RuntimeFailure, TurnEvent } from "../../src/runtime/runtime.ts";
 import { eventually } from "../support/agent-processes.ts";
 import { type HostileOptions, HostileStage, hear } from "../support/hostile-stage.ts";
 import { ask, startSlow } from "./runtime.contract.ts";
@@ -141,6 +141,19 @@ describe("what stands on its output", () => {
 });
 
 describe("how a turn ends", () => {
+  // One for all that leave their session as it was.
+  const common = new HostileStage();
+  let opened: AgentSession | null = null;
+  afterAll(() => common.end());
+  const shared = async (): Promise<AgentSession> => {
+    if (opened !== null) return opened;
+    opened = await common.open();
+    opened.onDead(() => {
+      opened = null;
+    });
+    return opened;
+  };
+
   test.each([
     ["stop end_turn hello", "done", "hello", undefined],
     ["stop max_tokens hello", "done", "hello\n\n[cut: the agent reached its limit of output]", undefined],
@@ -161,7 +174,7 @@ describe("how a turn ends", () => {
     ["error -32603 Rate limit reached, try again in 20s", "failed", "", "rate-limited"],
     ["error -32603 prompt is too long: 210000 tokens > 200000 maximum", "failed", "", "overflow"],
   ])("B5: `%s` is %s", async (prompt, outcome, text, kind) => {
-    const { events, ...result } = await hear(await stage().open(), prompt);
+    const { events, ...result } = await hear(await shared(), prompt);
     expect(result).toMatchObject({ outcome, text });
     expect(result.failure?.kind).toBe(kind);
     expect(textOf(events)).toBe(text);
@@ -173,7 +186,7 @@ describe("how a turn ends", () => {
     ["quota", { input: 12, output: 3 }],
     ["meta", { input: 50, output: 6 }],
   ])("T9: usage is read from %s", async (where, usage) => {
-    expect(await ask(await stage().open(), `usage ${where}`)).toMatchObject({ text: "ok", usage });
+    expect(await ask(await shared(), `usage ${where}`)).toMatchObject({ text: "ok", usage });
   });
 
   test("G-RUN-08: after an error that poisons it the handle is dead, and the next one goes on", async () => {
@@ -225,6 +238,12 @@ describe("how a turn ends", () => {
     const told = ask(session, "hang", { onEvent: () => Promise.reject(new Error("the disk is full")) });
     await expect(told).rejects.toThrow("the disk is full");
     expect((await ask(session, "say hello")).outcome).toBe("failed");
+
+    const cut = ask(await stage().open(), "stop max_tokens hello", {
+      onEvent: (event) =>
+        event.type === "text" && event.text !== "hello" ? Promise.reject(new Error("full")) : undefined,
+    });
+    await expect(cut).rejects.toThrow("full");
   });
 });
 
@@ -383,10 +402,10 @@ describe("death and hanging", () => {
   });
 
   test("B8: death is told at once, although a child holds the pipe", async () => {
-    const session = await stage("", { limits: { termGraceMs: 1_500 } }).open();
+    const session = await stage("", { limits: { termGraceMs: 2_500 } }).open();
     const startedAt = performance.now();
     expect((await ask(session, "child-die")).failure?.kind).toBe("process-died");
-    expect(performance.now() - startedAt).toBeLessThan(1_200);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
   test("B8: an agent that waits for SIGTERM gets it at once", async () => {
@@ -394,7 +413,7 @@ describe("death and hanging", () => {
     const session = await hostile.open();
     const startedAt = performance.now();
     await session.park();
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
   test("B8: an idle agent that is killed from outside tells so", async () => {
@@ -417,7 +436,7 @@ describe("death and hanging", () => {
     ["hang-initialize", "initialize"],
     ["hang-new", "session/new"],
   ])("G-RUN-05: %s: opening has an end, and the process too", async (trait, method) => {
-    const hostile = stage(`${trait} deaf`, { limits: { answerMs: 700 } });
+    const hostile = stage(`${trait} deaf`, { limits: { answerMs: 1_200 } });
     const opening = hostile.open();
     await expect(opening).rejects.toMatchObject({ code: "runtime_failed", message: expect.stringContaining(method) });
     expect(hostile.processes).toEqual([]);
@@ -525,7 +544,7 @@ describe("going on with a session", () => {
   });
 
   test("B5: what is replayed after the answer is not of the next turn", async () => {
-    const session = await reopened(stage("load late-replay"));
+    const session = await reopened(stage("load late-replay", { limits: { quietMs: 200, replayMs: 3_000 } }));
     expect((await hear(session, "slowly new")).text).toBe("new");
   });
 

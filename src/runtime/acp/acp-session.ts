@@ -159,7 +159,8 @@ export class AcpSession implements AgentSession {
       return result;
     } catch (cause) {
       // `onEvent` threw, and the agent goes on with a prompt that is nobody's.
-      this.#retire({ kind: "protocol", message: `${agent.title} was stopped in the middle of a turn.` });
+      this.#over({ kind: "protocol", message: `${agent.title} was stopped in the middle of a turn.` });
+      void this.#options.connection.stop({ hasty: true });
       throw cause;
     } finally {
       options.signal.removeEventListener("abort", cancel);
@@ -229,7 +230,7 @@ export class AcpSession implements AgentSession {
       const message = `${agent.title} reached a limit of its own (${stopReason}) before it said a word. Ask for less at once.`;
       return { outcome: "failed", text: run.text, failure: { kind: "truncated", message } };
     }
-    if (cut !== undefined) await run.add(`\n\n${cut}`);
+    if (cut !== undefined) await Promise.race([run.add(`\n\n${cut}`), run.fault]);
     if (isEmpty && run.wasDenied) {
       const message = `${agent.title} ended its turn without a word when it was denied a permission.`;
       return { outcome: "failed", text: run.text, failure: { kind: "refused", message } };

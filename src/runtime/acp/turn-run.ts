@@ -31,7 +31,7 @@ const SIGN_MS = 10_000;
 export class TurnRun {
   /** Exactly the text events. */
   text = "";
-  /** It did something besides speaking: a tool, a thought. */
+  /** No tool, no thought and no question so far. */
   isSilent = true;
   /** It was denied a permission. */
   wasDenied = false;
