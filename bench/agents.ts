@@ -14,7 +14,7 @@ import { createRuntimePool } from "../src/runtime/runtime-pool.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../src/util/clock.ts";
 import { silentLog } from "../src/util/log.ts";
-import { startFakeModel } from "../test/support/fake-model.ts";
+import { FAKE_MODEL, says, startFakeModel } from "../test/support/fake-model.ts";
 import { build, temporaryHome } from "./processes.ts";
 import { type Effort, FULL, markdown, median, type Pair, QUICK, quantile, type Row, row } from "./table.ts";
 
@@ -31,10 +31,10 @@ interface Stage {
 }
 
 export async function measureAgents(effort: Effort): Promise<Row[]> {
-  const model = await startFakeModel();
+  const model = await startFakeModel(() => says("hello"));
   const cases: [string, object][] = [
     ["demo, in process", { kind: "demo" }],
-    ["http, fake model", { kind: "http", base_url: model.url, model: "fake" }],
+    ["http, fake model", { kind: "http", base_url: model.url, model: FAKE_MODEL }],
     [
       "acp, demo as a process",
       { kind: "acp", command: process.execPath, args: [join(ROOT, "dist/cli/main.js"), "demo-agent"] },
@@ -144,6 +144,8 @@ async function open(runtime: object): Promise<Stage> {
     log: silentLog,
   });
   await gateway.start();
+  const spoke = new Map<number, number>();
+  gateway.events.onStep((step) => step.kind === "spoke" && void spoke.set(step.turnId, performance.now()));
   return {
     gateway,
     async firstToken(name, text) {
@@ -151,14 +153,12 @@ async function open(runtime: object): Promise<Stage> {
       const door = { platform: "console", name } as const;
       const said = await gateway.say({ person: OWNER, agent: "main", door, text });
       if (said.kind !== "turn") throw new Error(said.kind);
-      const first = Promise.withResolvers<number>();
-      gateway.watch(said.turnId, {
-        canAnswer: false,
-        onEvent: (event) => event.type === "text" && first.resolve(performance.now() - from),
-      });
       const { turn } = await gateway.answerOf(said.turnId);
       if (turn.state !== "answered") throw new Error(`${turn.state}: ${turn.reason}`);
-      return first.promise;
+      const at = spoke.get(said.turnId);
+      spoke.clear();
+      if (at === undefined) throw new Error("It was answered without a word.");
+      return at - from;
     },
     async close() {
       await gateway.stop();
