@@ -15,8 +15,8 @@ import type {
   TurnOptions,
   TurnResult,
 } from "../runtime.ts";
-import { type CompletionEnd, type CompletionPart, completion } from "./completion-stream.ts";
-import { failureOf, isOverflow, type Trouble, waitBeforeRetry } from "./failures.ts";
+import { type CompletionEnd, type CompletionPart, completion } from "../wire/completion-stream.ts";
+import { failureOf, isOverflow, type Trouble, waitBeforeRetry } from "../wire/failures.ts";
 import { type Fitted, HistoryWindow, promptBudget } from "./history-window.ts";
 import { probeModel } from "./model-probe.ts";
 import { createModelServer, type ModelServer, type ModelServerOptions } from "./model-server.ts";
