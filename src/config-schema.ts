@@ -132,12 +132,27 @@ export const httpRuntime = section({
   error: "preset or base_url is needed",
 });
 
+export const hermesRuntime = section({
+  kind: z.literal("hermes", { error: "hermes" }),
+  base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
+    .refine((url) => !isHttpUrl(url) || !namesUser(url), {
+      error: "an address without user and password; what signs in belongs in `key`",
+    })
+    .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
+    .default("http://127.0.0.1:8642"),
+  model: words("a model route of Hermes").optional(),
+  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
+  idle_timeout: duration("1s", "1d").prefault("5m"),
+});
+
 export const agent = section({
   display_name: words("a text").optional(),
   prompt: words("a text").optional(),
-  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime], {
-    error: "demo, http, as in `runtime: { kind: demo }`",
-  }),
+  runtime: z.discriminatedUnion(
+    "kind",
+    [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, hermesRuntime],
+    { error: "demo, http, hermes, as in `runtime: { kind: demo }`" },
+  ),
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),
   handoff_ttl: duration("1s", "7d").optional(),

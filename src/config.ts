@@ -126,7 +126,19 @@ export interface AgentConfig {
   readonly handoffTtlMs: number;
 }
 
-export type RuntimeConfig = { readonly kind: "demo" } | ({ readonly kind: "http" } & ModelConfig);
+export type RuntimeConfig =
+  | { readonly kind: "demo" }
+  | ({ readonly kind: "http" } & ModelConfig)
+  | ({ readonly kind: "hermes" } & HermesConfig);
+
+/** A Hermes gateway with its API server on. */
+export interface HermesConfig {
+  readonly baseUrl: string;
+  readonly key: string;
+  /** One of its model routes. */
+  readonly model?: string;
+  readonly idleTimeoutMs: number;
+}
 
 /** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
 export interface ModelConfig {
@@ -393,6 +405,10 @@ function build(settings: Settings) {
 
 function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
+  if (written.kind === "hermes") {
+    const { kind, base_url: baseUrl, key, idle_timeout: idleTimeoutMs, model } = written;
+    return { kind, baseUrl, key, idleTimeoutMs, ...present({ model }) };
+  }
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
   return {
     kind,

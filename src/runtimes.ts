@@ -1,6 +1,7 @@
 import type { AgentConfig, Config } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
+import { createHermesRuntime } from "./runtime/hermes/hermes-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
@@ -27,6 +28,7 @@ function createRuntime(
   if (runtime.kind === "demo") return demo;
   const other = given?.[runtime.kind];
   if (other !== undefined) return other;
+  if (runtime.kind === "hermes") return createHermesRuntime({ ...runtime, name: `hermes:${name}`, clock, chance });
   const { preset, baseUrl, window, headers, ...model } = runtime;
   const written = {
     headers,
@@ -41,17 +43,22 @@ function createRuntime(
 export function describeAgent(config: Config, name: string): AgentFacts {
   const agent = config.agents[name];
   const base = { agent: agent?.displayName ?? name, runtime: agent?.runtime.kind ?? "none" };
+  if (agent?.runtime.kind === "hermes") return { ...base, ...withEndpoint(agent.runtime.baseUrl) };
   if (agent?.runtime.kind !== "http") return base;
   const { preset, baseUrl, window, model } = agent.runtime;
   const known = preset === undefined ? undefined : withPreset(preset, {});
-  const endpoint = localAddress(baseUrl ?? known?.baseUrl);
   return {
     ...base,
     model,
     window: window ?? known?.window ?? DEFAULT_WINDOW,
     windowFrom: window !== undefined ? "configured" : known !== undefined ? "preset" : "default",
-    ...(endpoint === null ? {} : { endpoint }),
+    ...withEndpoint(baseUrl ?? known?.baseUrl),
   };
+}
+
+function withEndpoint(url: string | undefined): { endpoint?: string } {
+  const endpoint = localAddress(url);
+  return endpoint === null ? {} : { endpoint };
 }
 
 /** Only of this machine, and without what an address can hide: user, password, query. */
