@@ -139,7 +139,7 @@ export const hermesRuntime = section({
       error: "an address without user and password; what signs in belongs in `key`",
     })
     .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
-    .default("http://127.0.0.1:8642"),
+    .optional(),
   model: words("a model route of Hermes").optional(),
   key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
   idle_timeout: duration("1s", "1d").prefault("5m"),

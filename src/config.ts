@@ -403,10 +403,13 @@ function build(settings: Settings) {
   } satisfies Partial<Config>;
 }
 
+/** Where its API server listens by itself. */
+const HERMES_URL = "http://127.0.0.1:8642";
+
 function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
   if (written.kind === "hermes") {
-    const { kind, base_url: baseUrl, key, idle_timeout: idleTimeoutMs, model } = written;
+    const { kind, base_url: baseUrl = HERMES_URL, key, idle_timeout: idleTimeoutMs, model } = written;
     return { kind, baseUrl, key, idleTimeoutMs, ...present({ model }) };
   }
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
