@@ -24,6 +24,10 @@ export const MODEL_PRESETS = [
 ] as const;
 export type ModelPreset = (typeof MODEL_PRESETS)[number];
 
+/** Agents whose command is known; `runtime/acp/presets.ts` has them. */
+export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "hermes", "qwen"] as const;
+export type AgentPreset = (typeof AGENT_PRESETS)[number];
+
 export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
@@ -132,6 +136,21 @@ export const httpRuntime = section({
   error: "preset or base_url is needed",
 });
 
+export const acpRuntime = section({
+  kind: z.literal("acp", { error: "acp" }),
+  preset: oneOf(AGENT_PRESETS).optional(),
+  command: words("a program, by its name or its path").optional(),
+  args: z.array(z.string({ error: "a text" }), { error: "a list of texts" }).optional(),
+  env: mapOf(
+    "variables by name",
+    words("the name of a variable", (name) => /^[A-Za-z_]\w*$/.test(name)),
+    z.string({ error: "a text" }),
+  ).default({}),
+  context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name)).optional(),
+}).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
+  error: "preset or command is needed",
+});
+
 export const hermesRuntime = section({
   kind: z.literal("hermes", { error: "hermes" }),
   base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
@@ -150,8 +169,8 @@ export const agent = section({
   prompt: words("a text").optional(),
   runtime: z.discriminatedUnion(
     "kind",
-    [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, hermesRuntime],
-    { error: "demo, http, hermes, as in `runtime: { kind: demo }`" },
+    [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, acpRuntime, hermesRuntime],
+    { error: "demo, http, acp, hermes, as in `runtime: { kind: demo }`" },
   ),
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),

@@ -197,7 +197,7 @@ describe("E2: what is not understood stops the start", () => {
       "The configuration has 7 problems.",
       "config.yaml:2: http.port: 99999 is not allowed; allowed: a whole number from 0 to 65535",
       expect.stringMatching(/^config.yaml:10: agents.Main: "Main" is no name for it; allowed: a-z, 0-9/),
-      'config.yaml:11: agents.nova.runtime.kind: "demon" is not allowed; allowed: demo, http, hermes, as in `runtime: { kind: demo }`; did you mean demo?',
+      'config.yaml:11: agents.nova.runtime.kind: "demon" is not allowed; allowed: demo, http, acp, hermes, as in `runtime: { kind: demo }`; did you mean demo?',
       'config.yaml:8: session.group_sessions_per_user: "yes" is not allowed; allowed: true, false',
       'config.yaml:7: session.dm_scope: "everyone" is not allowed; allowed: chat, person',
       "config.yaml:5: turn.turn_timeout: 600 is not allowed; allowed: a duration from 100ms to 7d, such as 90s (ms, s, m, h or d); the unit is missing",
@@ -221,7 +221,7 @@ describe("E2: what is not understood stops the start", () => {
     ["[]", "a list is not allowed; allowed: a map of timezone, http"],
     [
       "agents: { main: { runtime: demo } }",
-      'agents.main.runtime: "demo" is not allowed; allowed: demo, http, hermes, as in',
+      'agents.main.runtime: "demo" is not allowed; allowed: demo, http, acp, hermes, as in',
     ],
     ["agents: { main: {} }", "agents.main.runtime: is missing; allowed: demo"],
     ["agents: {}", "agents: a map is not allowed; allowed: at least one agent"],

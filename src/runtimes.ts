@@ -1,5 +1,7 @@
-import type { AgentConfig, Config } from "./config.ts";
+import { type AgentConfig, type Config, inheritedEnvironment } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
+import { createAcpRuntime } from "./runtime/acp/acp-runtime.ts";
+import { acpAgent } from "./runtime/acp/presets.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import { createHermesRuntime } from "./runtime/hermes/hermes-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
@@ -17,10 +19,13 @@ export interface RuntimesOptions {
 /** One runtime for each agent of the configuration; those of the demo share one. Throws `config_invalid`. */
 export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
   const demo = options.given?.demo ?? createDemoRuntime({ clock: options.clock });
-  return new Map(Object.values(config.agents).map((agent) => [agent.name, createRuntime(agent, options, demo)]));
+  return new Map(
+    Object.values(config.agents).map((agent) => [agent.name, createRuntime(config, agent, options, demo)]),
+  );
 }
 
 function createRuntime(
+  config: Config,
   { name, runtime }: AgentConfig,
   { clock, chance, given }: RuntimesOptions,
   demo: Runtime,
@@ -28,6 +33,18 @@ function createRuntime(
   if (runtime.kind === "demo") return demo;
   const other = given?.[runtime.kind];
   if (other !== undefined) return other;
+  if (runtime.kind === "acp") {
+    const { env, ...written } = runtime;
+    const inherited = inheritedEnvironment();
+    return createAcpRuntime({
+      name: `acp:${name}`,
+      agent: acpAgent(written),
+      env,
+      inherited,
+      home: config.home,
+      clock,
+    });
+  }
   if (runtime.kind === "hermes") return createHermesRuntime({ ...runtime, name: `hermes:${name}`, clock, chance });
   const { preset, baseUrl, window, headers, ...model } = runtime;
   const written = {

@@ -130,7 +130,7 @@ describe("the session as Hermes has it", () => {
     await ask(again, "history");
     await ask(again, "say more");
     expect(hermes.turns.map(({ body }) => body.messages.at(-1)?.content).slice(1)).toEqual([
-      "This conversation so far, the last 2 of 3 entries:\n| they: my parrot is called Kiwi\n| you: a fine name\n\nhistory",
+      "This session so far, the last 2 of 3 messages:\n| they: my parrot is called Kiwi\n| you: a fine name\n\nhistory",
       "say more",
     ]);
   });

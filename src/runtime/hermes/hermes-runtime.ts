@@ -4,7 +4,7 @@
  * closed, and tells a failed answer from a whole one. What Hermes' tools do is out of our sight.
  */
 import { createHash } from "node:crypto";
-import { promptOf } from "../../context/prompt.ts";
+import { primerBlock, promptOf } from "../../context/prompt.ts";
 import { parseSessionKey } from "../../conversation/session-key.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
@@ -24,7 +24,6 @@ import { pause } from "../wire/pause.ts";
 import { hermesFailure, SESSION_GONE } from "./hermes-failures.ts";
 import { probeHermes } from "./hermes-probe.ts";
 import { type Asked, HermesServer, type HermesServerOptions, isSessionUnknown } from "./hermes-server.ts";
-import { primerBlock } from "./primer-block.ts";
 import { SilenceGate } from "./silence.ts";
 import { readToolProgress } from "./tool-progress.ts";
 
