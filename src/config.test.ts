@@ -3,7 +3,15 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Config, type ConfigFlags, configKeys, loadConfig, originOf, rulesFor } from "./config.ts";
+import {
+  type Config,
+  type ConfigFlags,
+  configKeys,
+  inheritedEnvironment,
+  loadConfig,
+  originOf,
+  rulesFor,
+} from "./config.ts";
 import { TertuliaError } from "./errors.ts";
 import type { Source } from "./message/source.ts";
 
@@ -331,6 +339,28 @@ describe("E2: what is not understood stops the start", () => {
     expect(refusal(runtime("model: fast"))).toContain("agents.main.runtime.key: is missing");
     expect(refusal(runtime("key: k, base_url: 'http://127.0.0.1:8642/v1'"))).toContain("an address before /v1");
     expect(refusal(runtime("key: k, base_url: 'http://me:hush@127.0.0.1:8642'"))).not.toContain("hush");
+  });
+
+  test("B8: an agent over ACP is a preset, a command, or both; the environment goes on without what is the gateway's", () => {
+    const agent = (more: string) => load(`agents: { main: { runtime: { kind: acp, ${more} } } }`).agents.main?.runtime;
+    expect(agent("preset: opencode")).toEqual({ kind: "acp", preset: "opencode", env: {} });
+    expect(agent("command: mine, args: [-v], env: { A: b }, context_file: none")).toEqual({
+      kind: "acp",
+      command: "mine",
+      args: ["-v"],
+      env: { A: "b" },
+      contextFile: null,
+    });
+    const refused = (more: string) => refusal(`agents: { main: { runtime: { kind: acp, ${more} } } }`);
+    expect(refused("args: []")).toContain("preset or command is needed");
+    expect(refused("preset: emacs")).toContain("demo, opencode, gemini, claude, codex, hermes, qwen");
+    expect(refused("command: x, context_file: ../AGENTS.md")).toContain("a file name such as AGENTS.md, or none");
+    expect(refused("command: x, env: { 1A: b }")).toContain("the name of a variable");
+    expect(
+      inheritedEnvironment({ PATH: "/bin", TERTULIA_MODEL_KEY: "k", TERTULIA_HOME: "/h", NOTHING: undefined }),
+    ).toEqual({
+      PATH: "/bin",
+    });
   });
 
   test("E2: the configuration is frozen through and through", () => {

@@ -11,7 +11,7 @@ export function processesWith(mark: string): number[] {
 }
 
 /** Looks again until it is so. Rejects after `ms`. */
-export async function eventually(isSo: () => boolean | Promise<boolean>, ms = 5_000): Promise<void> {
+export async function eventually(isSo: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
   const until = performance.now() + ms;
   while (!(await isSo())) {
     if (performance.now() > until) throw new Error("It does not become so.");

@@ -8,7 +8,9 @@ import type { Clock } from "../../util/clock.ts";
 import type { OpenRequest, Runtime, RuntimeProbe } from "../runtime.ts";
 import { type AcpRef, AcpSession, frontOf, Inbox } from "./acp-session.ts";
 import { type AcpLimits, AgentConnection, DEFAULT_LIMITS } from "./agent-connection.ts";
-import { failureOf, lastWords, refusalOf } from "./failures.ts";
+import { NOTHING } from "./agent-stream.ts";
+import { AgentGone, AgentOdd, AgentSilent, failureOf, lastWords, refusalOf } from "./failures.ts";
+import { Leftovers } from "./leftovers.ts";
 import type { AcpAgent } from "./presets.ts";
 import { isFields } from "./updates.ts";
 import { folderOf, Workspaces } from "./workspace.ts";
@@ -64,6 +66,8 @@ class AcpRuntime {
   readonly #options: AcpRuntimeOptions;
   readonly #limits: AcpLimits;
   readonly #workspaces: Workspaces;
+  readonly #leftovers: Leftovers;
+  #isSwept = false;
   /** All that run, by what settles when nothing of one is left. */
   readonly #processes = new Map<AgentConnection, string>();
   readonly #opening = new Set<Promise<unknown>>();
@@ -73,11 +77,13 @@ class AcpRuntime {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#workspaces = new Workspaces(options.home);
+    this.#leftovers = new Leftovers(options.home);
   }
 
   async open(request: OpenRequest): Promise<AcpSession> {
     request.signal.throwIfAborted();
     this.#mustBeOpen();
+    this.#sweep();
     const opening = this.#open({ ...request, signal: AbortSignal.any([request.signal, this.#closing.signal]) });
     this.#opening.add(opening);
     try {
@@ -108,11 +114,8 @@ class AcpRuntime {
       const error = this.#openFailure(cause, started?.connection ?? null);
       const exit = started?.connection.process.exit;
       const isMissing = exit?.kind === "unstartable" && exit.code === "ENOENT";
-      return {
-        ok: false,
-        detail: `${error.message} ${error.remedy}`,
-        ...(isMissing ? { missing: agent.install } : {}),
-      };
+      if (isMissing) return { ok: false, detail: error.message, missing: agent.install };
+      return { ok: false, detail: `${error.message} ${error.remedy}` };
     } finally {
       await started?.connection.stop();
     }
@@ -142,6 +145,8 @@ class AcpRuntime {
       const env = await this.#environment(request);
       signal.throwIfAborted();
       started = await this.#start(folder, cwd, env);
+      const { pid } = started.connection.process;
+      if (pid !== undefined) this.#leftovers.note(pid, request.sessionId);
       return await aborted(this.#openSession(started, request, cwd, folder), signal);
     } catch (cause) {
       await started?.connection.stop({ hasty: true });
@@ -170,7 +175,7 @@ class AcpRuntime {
     }
     const response = await connection.ask("session/new", place);
     const id = isFields(response) ? response.sessionId : undefined;
-    if (typeof id !== "string" || id === "") throw new Error("a session without an id");
+    if (typeof id !== "string" || id === "") throw new AgentOdd("a session without an id");
     return new AcpSession({
       ...session,
       how: request.primer.total > 0 ? "primed" : "created",
@@ -201,7 +206,7 @@ class AcpRuntime {
     );
     if (loaded === REFUSED) return null;
     // COMPAT: hermes acp answers null for a session that it does not have, and replays nothing.
-    return loaded === null && inbox.dropped === before ? null : "loaded";
+    return loaded === NOTHING && inbox.dropped === before ? null : "loaded";
   }
 
   /** A refusal is a session that is not there, unless it says that nothing can be opened. */
@@ -239,7 +244,11 @@ class AcpRuntime {
       clock,
       limits: this.#limits,
       listener: inbox,
-      onGone: () => this.#processes.delete(connection),
+      onGone: () => {
+        this.#processes.delete(connection);
+        const { pid } = connection.process;
+        if (pid !== undefined && folder !== "") this.#leftovers.strike(pid);
+      },
     });
     this.#processes.set(connection, folder);
     return { connection, inbox };
@@ -264,18 +273,26 @@ class AcpRuntime {
     });
   }
 
+  /** Before the first opening, not before: who only looks how the runtime stands ends nothing. */
+  #sweep(): void {
+    if (this.#isSwept) return;
+    this.#isSwept = true;
+    this.#leftovers.end();
+  }
+
   #mustBeOpen(): void {
     if (this.#closing.signal.aborted) throw closed(this.#options.name);
   }
 
   #openFailure(cause: unknown, connection: AgentConnection | null): TertuliaError {
     if (cause instanceof TertuliaError) return cause;
-    const { agent, env } = this.#options;
-    if (connection === null) throw cause;
+    const { agent } = this.#options;
+    // What is no fault of the agent's is none of ours to explain.
+    if (connection === null || !isAgents(cause)) throw cause;
     const failure = failureOf(cause, agent);
     const exit = connection.process.exit;
     const remedy = exit?.kind === "unstartable" ? agent.install : failure.kind === "auth" ? agent.signIn : undefined;
-    const secrets = Object.values(env);
+    const secrets = secretsIn({ ...this.#options.inherited, ...this.#options.env });
     const said = exit?.kind === "unstartable" ? "" : lastWords(connection.process.stderr, secrets);
     return new TertuliaError("runtime_failed", failure.message + said, {
       cause: failure,
@@ -319,6 +336,18 @@ function abilitiesOf({ capabilities }: AgentConnection): string[] {
 
 function pairs(fields: Readonly<Record<string, string>>): { name: string; value: string }[] {
   return Object.entries(fields).map(([name, value]) => ({ name, value }));
+}
+
+function isAgents(cause: unknown): boolean {
+  const isTyped = cause instanceof AgentGone || cause instanceof AgentSilent || cause instanceof AgentOdd;
+  return isTyped || refusalOf(cause) !== null;
+}
+
+/** Values of variables that sound like it. */
+function secretsIn(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).flatMap(([name, value]) =>
+    /KEY|TOKEN|SECRET|PASS|CREDENTIAL/i.test(name) ? [value] : [],
+  );
 }
 
 /** The promise, or the reason of the signal where that comes first. */

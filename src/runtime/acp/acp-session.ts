@@ -16,7 +16,7 @@ import type {
 import type { AgentConnection, AgentListener } from "./agent-connection.ts";
 import { AgentGone, failureOf } from "./failures.ts";
 import type { AcpAgent } from "./presets.ts";
-import { TurnRun } from "./turn-run.ts";
+import { MOST_TEXT, TurnRun } from "./turn-run.ts";
 import { type Answered, type Question, readAnswer, readSaid, readUpdate } from "./updates.ts";
 
 /** Below a reply that a limit of the agent's ended; it is part of what was said. */
@@ -97,9 +97,11 @@ export class Inbox implements AgentListener {
       cancel();
       cancel = clock.after(limits.quietMs, resolve);
     };
-    signal.addEventListener("abort", () => resolve(), { once: true });
-    if (signal.aborted) resolve();
+    const stop = (): void => resolve();
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
     await promise;
+    signal.removeEventListener("abort", stop);
     this.#onDropped = () => undefined;
     cancel();
     cancelMost();
@@ -140,11 +142,14 @@ export class AcpSession implements AgentSession {
     if (this.#state.name === "over") return { outcome: "failed", text: "", failure: this.#state.failure };
     if (options.signal.aborted) return { outcome: "cancelled", text: "" };
 
-    const run = new TurnRun({ ...options, clock, queuedNotice: agent.quirks.queuedNotice });
+    const sendCancel = (): void =>
+      this.#options.connection.notify("session/cancel", { sessionId: this.#options.ref.id });
+    const { queuedNotice } = agent.quirks;
+    const run = new TurnRun({ ...options, clock, queuedNotice, onTooMuch: sendCancel });
     this.#state = { name: "running", run };
     const cancel = (): void => {
       // First the cancel: an answer alone would let it go on.
-      this.#options.connection.notify("session/cancel", { sessionId: this.#options.ref.id });
+      sendCancel();
       run.cancel();
     };
     options.signal.addEventListener("abort", cancel, { once: true });
@@ -154,7 +159,8 @@ export class AcpSession implements AgentSession {
       return result;
     } catch (cause) {
       // `onEvent` threw, and the agent goes on with a prompt that is nobody's.
-      this.#retire({ kind: "protocol", message: `${agent.title} was stopped in the middle of a turn.` });
+      this.#over({ kind: "protocol", message: `${agent.title} was stopped in the middle of a turn.` });
+      void this.#options.connection.stop({ hasty: true });
       throw cause;
     } finally {
       options.signal.removeEventListener("abort", cancel);
@@ -190,9 +196,9 @@ export class AcpSession implements AgentSession {
       answer = readAnswer(await ask());
       const isSwallowed = agent.quirks.emptyAfterCancel && this.#wasCancelled && isNothing(run, answer);
       if (isSwallowed && !signal.aborted) answer = readAnswer(await ask());
-      await Promise.race([run.end(), connection.gone, run.fault]);
+      await connection.whileConnected(Promise.race([run.end(), run.fault]));
     } catch (cause) {
-      await Promise.race([run.end(), connection.gone, run.fault]);
+      await connection.whileConnected(Promise.race([run.end(), run.fault]));
       if (signal.aborted) return { outcome: "cancelled", text: run.text };
       return this.#failed(run, failureOf(cause, agent), cause);
     }
@@ -203,7 +209,12 @@ export class AcpSession implements AgentSession {
 
   async #resultOf(run: TurnRun, { stopReason }: Answered, signal: AbortSignal): Promise<TurnResult> {
     const { agent } = this.#options;
-    if (signal.aborted || stopReason === "cancelled") return { outcome: "cancelled", text: run.text };
+    if (signal.aborted) return { outcome: "cancelled", text: run.text };
+    if (run.isTooMuch) {
+      const message = `${agent.title} said more than ${MOST_TEXT.toLocaleString("en")} characters and was stopped.`;
+      return { outcome: "failed", text: run.text, failure: { kind: "truncated", message } };
+    }
+    if (stopReason === "cancelled") return { outcome: "cancelled", text: run.text };
     if (run.isQueued) {
       const failure = {
         kind: "protocol",
@@ -219,7 +230,7 @@ export class AcpSession implements AgentSession {
       const message = `${agent.title} reached a limit of its own (${stopReason}) before it said a word. Ask for less at once.`;
       return { outcome: "failed", text: run.text, failure: { kind: "truncated", message } };
     }
-    if (cut !== undefined) await run.add(`\n\n${cut}`);
+    if (cut !== undefined) await Promise.race([run.add(`\n\n${cut}`), run.fault]);
     if (isEmpty && run.wasDenied) {
       const message = `${agent.title} ended its turn without a word when it was denied a permission.`;
       return { outcome: "failed", text: run.text, failure: { kind: "refused", message } };

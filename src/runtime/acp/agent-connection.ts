@@ -121,7 +121,7 @@ export class AgentConnection {
       clientInfo: { name: "tertulia", version: "0.1.0" },
     });
     if (!isFields(response) || response.protocolVersion !== 1) {
-      const said = isFields(response) ? JSON.stringify(response.protocolVersion) : "none";
+      const said = isFields(response) ? String(JSON.stringify(response.protocolVersion)).slice(0, 20) : "none";
       throw new TertuliaError(
         "runtime_failed",
         `${this.#options.agent.title} speaks another version of ACP (${said}).`,
@@ -147,16 +147,26 @@ export class AgentConnection {
   /** The same without a limit of time. */
   async request(method: string, params: unknown): Promise<unknown> {
     if (this.#connection === null) throw new AgentGone(await this.gone);
-    const gone = this.gone.then((failure) => Promise.reject(new AgentGone(failure)));
-    gone.catch(() => undefined);
     try {
-      return await Promise.race([this.#connection.agent.request(method, params), gone]);
+      return await this.#connection.agent.request(method, params);
     } catch (cause) {
       // The SDK has no code for a connection that ended; what became of the process is told in a moment.
-      if (!(cause instanceof AgentGone) && refusalOf(cause) === null && this.#connection.signal.aborted) {
-        throw new AgentGone(await this.gone);
-      }
-      throw cause;
+      const isOver = refusalOf(cause) === null && this.#connection.signal.aborted;
+      throw isOver ? new AgentGone(await this.gone) : cause;
+    }
+  }
+
+  /** Settles with the promise, or when the agent cannot say anything any more. */
+  async whileConnected(promise: Promise<void>): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const signal = this.#connection?.signal ?? AbortSignal.abort();
+    const end = (): void => over.resolve();
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    try {
+      await Promise.race([promise, over.promise]);
+    } finally {
+      signal.removeEventListener("abort", end);
     }
   }
 

@@ -22,6 +22,9 @@ export interface AgentStream {
   readonly ended: Promise<void>;
 }
 
+/** The answer null. */
+export const NOTHING: object = Object.freeze({});
+
 /** So much may wait to be read by an agent before we stop reading what it says. */
 const UNREAD_BYTES = 1_048_576;
 const NEWLINE = 0x0a;
@@ -57,6 +60,8 @@ export function createAgentStream({ input, output, lineBytes, onUpdate }: AgentS
     } else if (!asked.delete(message.id)) {
       return;
     }
+    // The SDK would make an empty object of it, which is an answer of another kind.
+    if (message.result === null) message.result = NOTHING;
     toSdk?.enqueue(message as unknown as AnyMessage);
     // The SDK hands it on before the next one is read: their order is kept, and a flood of them waits in the pipe.
     await new Promise((resolve) => setImmediate(resolve));

@@ -25,6 +25,9 @@ export class AgentSilent extends Error {
   }
 }
 
+/** It answered what is no answer. */
+export class AgentOdd extends Error {}
+
 const RATE =
   /rate[ _-]?limit|too many requests|\b429\b|\b529\b|overloaded|resource[ _]exhausted|quota|usage limit|capacity/i;
 const OVERFLOW =

@@ -88,7 +88,7 @@ export const ACP_PRESETS = {
     command: "codex-acp",
     args: [],
     contextFile: "AGENTS.md",
-    install: "Install it: npm install -g @zed-industries/codex-acp",
+    install: "Install it: npm install -g @agentclientprotocol/codex-acp",
     signIn: "Sign in: codex login",
     memoryMb: 80,
     quirks: { gracefulExit: "sigterm" },

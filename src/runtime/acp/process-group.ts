@@ -31,6 +31,11 @@ export function residentBytes(group: number): number | undefined {
   return kilobytes.reduce((sum, part) => sum + part, 0) * 1024;
 }
 
+/** Whether a process of the group was started with the variable at that value; false where this cannot be read. */
+export function hasVariable(group: number, name: string, value: string): boolean {
+  return (membersOf(group) ?? []).some((pid) => readProc(pid, "environ").split("\0").includes(`${name}=${value}`));
+}
+
 /** Null where there is no /proc. */
 function membersOf(group: number): readonly number[] | null {
   let entries: string[];

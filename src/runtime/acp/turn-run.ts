@@ -9,7 +9,12 @@ import { type Question, type Said, sumOf, type Usage } from "./updates.ts";
 export interface TurnRunOptions extends TurnOptions {
   readonly clock: Clock;
   readonly queuedNotice: string | undefined;
+  /** It says more than can be kept; called once. What follows is not taken. */
+  readonly onTooMuch: () => void;
 }
+
+/** Characters of one turn. */
+export const MOST_TEXT = 4_000_000;
 
 interface OpenQuestion {
   readonly options: readonly PermissionOption[];
@@ -26,7 +31,7 @@ const SIGN_MS = 10_000;
 export class TurnRun {
   /** Exactly the text events. */
   text = "";
-  /** It did something besides speaking: a tool, a thought. */
+  /** No tool, no thought and no question so far. */
   isSilent = true;
   /** It was denied a permission. */
   wasDenied = false;
@@ -43,6 +48,7 @@ export class TurnRun {
   #held = "";
   #state: "speaking" | "cancelled" | "over" = "speaking";
   #isQueued = false;
+  #isTooMuch = false;
 
   constructor(options: TurnRunOptions) {
     this.#options = options;
@@ -53,6 +59,11 @@ export class TurnRun {
   /** The agent has put the prompt into its queue: what it answers belongs to no turn. */
   get isQueued(): boolean {
     return this.#isQueued;
+  }
+
+  /** More was said than can be kept: the text is its beginning. */
+  get isTooMuch(): boolean {
+    return this.#isTooMuch;
   }
 
   /** Settles when it was told. */
@@ -159,7 +170,12 @@ export class TurnRun {
     return this.#speak(held);
   }
 
-  #speak(text: string): Promise<void> {
+  async #speak(text: string): Promise<void> {
+    if (this.#isTooMuch) return;
+    if (this.text.length + text.length > MOST_TEXT) {
+      this.#isTooMuch = true;
+      return this.#options.onTooMuch();
+    }
     this.text += text;
     return this.#tell({ type: "text", text });
   }

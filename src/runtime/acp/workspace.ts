@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { TertuliaError } from "../../errors.ts";
 
 const PLAIN = /^[A-Za-z0-9_-][\w.-]{0,127}$/;
 
@@ -18,12 +19,16 @@ export class Workspaces {
     this.#root = resolve(home, "workspace");
   }
 
-  /** Absolute. Made when it is not there, for its owner alone; the context file is written when it says something else. */
+  /** Throws `disk_full` and `home_unwritable`. The path is absolute. Made when it is not there, for its owner alone; the context file is written when it says something else. */
   async prepare(folder: string, context: { readonly file: string; readonly text: string } | null): Promise<string> {
     const path = join(this.#root, folder);
-    await mkdir(path, { recursive: true, mode: 0o700 });
-    await chmod(path, 0o700);
-    if (context !== null) await writeWhenChanged(join(path, context.file), `${context.text}\n`);
+    try {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      await chmod(path, 0o700);
+      if (context !== null) await writeWhenChanged(join(path, context.file), `${context.text}\n`);
+    } catch (cause) {
+      throw unwritable(path, cause);
+    }
     return path;
   }
 
@@ -40,4 +45,11 @@ async function writeWhenChanged(path: string, text: string): Promise<void> {
   await rm(draft, { force: true });
   await writeFile(draft, text, { mode: 0o600, flag: "wx" });
   await rename(draft, path);
+}
+
+/** `disk_full` or `home_unwritable`. */
+export function unwritable(path: string, cause: unknown): TertuliaError {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  if (code === "ENOSPC") return new TertuliaError("disk_full", `There is no space left for ${path}.`, { cause });
+  return new TertuliaError("home_unwritable", `${path} cannot be written (${code}).`, { cause });
 }
