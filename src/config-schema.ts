@@ -151,14 +151,27 @@ export const acpRuntime = section({
   error: "preset or command is needed",
 });
 
-const RUNTIME_KINDS = "demo, http, acp, as in `runtime: { kind: demo }`";
+export const hermesRuntime = section({
+  kind: z.literal("hermes", { error: "hermes" }),
+  base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
+    .refine((url) => !isHttpUrl(url) || !namesUser(url), {
+      error: "an address without user and password; what signs in belongs in `key`",
+    })
+    .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
+    .optional(),
+  model: words("a model route of Hermes").optional(),
+  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
+  idle_timeout: duration("1s", "1d").prefault("5m"),
+});
+
+const RUNTIME_KINDS = "demo, http, acp, hermes, as in `runtime: { kind: demo }`";
 
 /** A runtime by its name under `runtimes:`, as it is told apart from one that is described in place. */
 const namedRuntime = z.strictObject({ kind: z.literal("named"), name: z.string() });
 
 export const runtime = z.discriminatedUnion(
   "kind",
-  [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, acpRuntime],
+  [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, acpRuntime, hermesRuntime],
   { error: RUNTIME_KINDS },
 );
 

@@ -187,7 +187,8 @@ export interface AccessConfig {
 export type RuntimeConfig =
   | { readonly kind: "demo" }
   | ({ readonly kind: "http" } & ModelConfig)
-  | ({ readonly kind: "acp" } & AcpAgentConfig);
+  | ({ readonly kind: "acp" } & AcpAgentConfig)
+  | ({ readonly kind: "hermes" } & HermesConfig);
 
 /** An agent that is a program. One of preset and command is there. */
 export interface AcpAgentConfig {
@@ -197,6 +198,15 @@ export interface AcpAgentConfig {
   readonly env: Readonly<Record<string, string>>;
   /** Where it reads the stable part; null for in its first prompt. */
   readonly contextFile?: string | null;
+}
+
+/** A Hermes gateway with its API server on. */
+export interface HermesConfig {
+  readonly baseUrl: string;
+  readonly key: string;
+  /** One of its model routes. */
+  readonly model?: string;
+  readonly idleTimeoutMs: number;
 }
 
 /** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
@@ -580,9 +590,16 @@ function accountConfig(written: z.output<typeof agent>["accounts"][number], base
   };
 }
 
+/** Where its API server listens by itself. */
+const HERMES_URL = "http://127.0.0.1:8642";
+
 function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
   if (written.kind === "acp") return acpConfig(written);
+  if (written.kind === "hermes") {
+    const { kind, base_url: baseUrl = HERMES_URL, key, idle_timeout: idleTimeoutMs, model } = written;
+    return { kind, baseUrl, key, idleTimeoutMs, ...present({ model }) };
+  }
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
   return {
     kind,

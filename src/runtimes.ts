@@ -4,6 +4,7 @@ import { asTertuliaError } from "./errors.ts";
 import { createAcpRuntime } from "./runtime/acp/acp-runtime.ts";
 import { acpAgent } from "./runtime/acp/presets.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
+import { createHermesRuntime } from "./runtime/hermes/hermes-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
@@ -33,6 +34,8 @@ function createRuntime(config: Config, name: string, { clock, chance, given }: R
       const inherited = inheritedEnvironment();
       return createAcpRuntime({ name, agent: acpAgent(written), env, inherited, home: config.home, clock });
     }
+    case "hermes":
+      return createHermesRuntime({ ...runtime, name, clock, chance });
     case "http": {
       const { preset, baseUrl, window, headers, ...model } = runtime;
       const written = {
@@ -84,16 +87,16 @@ export async function probeRuntimes(config: Config, { clock }: { clock: Clock })
 export function describeAgent(config: Config, name: string, runtimeName: string): AgentFacts {
   const runtime = config.runtimes[runtimeName];
   const base = { agent: config.agents[name]?.displayName ?? name, runtime: labelOf(runtimeName) };
+  if (runtime?.kind === "hermes") return { ...base, ...withEndpoint(runtime.baseUrl) };
   if (runtime?.kind !== "http") return base;
   const { preset, baseUrl, window, model } = runtime;
   const known = preset === undefined ? undefined : withPreset(preset, {});
-  const endpoint = localAddress(baseUrl ?? known?.baseUrl);
   return {
     ...base,
     model,
     window: window ?? known?.window ?? DEFAULT_WINDOW,
     windowFrom: window !== undefined ? "configured" : known !== undefined ? "preset" : "default",
-    ...(endpoint === null ? {} : { endpoint }),
+    ...withEndpoint(baseUrl ?? known?.baseUrl),
   };
 }
 
@@ -106,6 +109,11 @@ export function familyOf(runtime: RuntimeConfig | undefined): string {
 /** A runtime that is described in its agent is called by its kind. */
 function labelOf(runtimeName: string): string {
   return runtimeName.split(":", 1)[0] ?? runtimeName;
+}
+
+function withEndpoint(url: string | undefined): { endpoint?: string } {
+  const endpoint = localAddress(url);
+  return endpoint === null ? {} : { endpoint };
 }
 
 /** Only of this machine, and without what an address can hide: user, password, query. */
