@@ -240,6 +240,7 @@ export class Gateway {
         warmth,
         about,
         colleagueAt: (source: Source) => this.#colleagueAt(source),
+        onFault,
         onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
           log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
       }),

@@ -13,7 +13,7 @@ import {
 import type { Person, Speaker } from "../conversation/person.ts";
 import { placeOf } from "../conversation/place.ts";
 import { sessionKeyFor } from "../conversation/session-key.ts";
-import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { asTertuliaError, type ErrorCode, TertuliaError } from "../errors.ts";
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Message } from "../message/message.ts";
 import { cleanSource, cleanText, type Platform, type Source } from "../message/source.ts";
@@ -37,7 +37,11 @@ export interface HearingOptions {
   readonly colleagueAt: (source: Source) => string | null;
   /** Somebody was not let in. */
   readonly onStranger: (account: InboxAccount, source: Source) => void;
+  readonly onFault: (cause: unknown) => void;
 }
+
+/** It was not the event's fault: the channel brings it again. */
+const RETRIED: readonly ErrorCode[] = ["store_unavailable", "stale_claim", "gateway_stopping"];
 
 type Spoken = Exclude<Heard, { kind: "refused" }>;
 
@@ -82,7 +86,9 @@ export class Hearing {
       return { ...base, ...(await this.#judged(account, cleaned(heard))) } as InboundEvent;
     } catch (cause) {
       const error = asTertuliaError(cause);
-      if (!["source_invalid", "agent_unknown"].includes(error.code)) throw cause;
+      if (RETRIED.includes(error.code)) throw cause;
+      // No poison loop: one that cannot be judged is kept as refused, and the cursor passes it (T2).
+      if (error.code === "internal") this.#options.onFault(cause);
       return { ...base, kind: "refused", code: error.code, sentence: error.message };
     }
   }
