@@ -17,7 +17,7 @@ export interface Channel {
   status(): ChannelStatus;
   readonly sender?: MessageSender;
   readonly typing?: TypingShower;
-  /** Whether the author of a source, as another account of ours heard it, is this account: by the confirmed nick or the occupant's id in that room (G4). */
+  /** Whether the author of a source, as another account of ours heard it, is this account: by the best that the source says of him, the account or the occupant's id, and only where there is neither by the nick that the room has confirmed (G4). */
   isMe?(source: Source): boolean;
 }
 

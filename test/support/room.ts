@@ -70,8 +70,9 @@ export class RoomServer {
         this.stops.push(config.id);
       },
       status: () => ({ state: "online" }),
-      isMe: ({ chatId, userName }: Source) =>
-        config.rooms.some(({ jid }) => jid === chatId) && userName === account.nick,
+      isMe: ({ chatId, userIdAlt, userName }: Source) =>
+        config.rooms.some(({ jid }) => jid === chatId) &&
+        (userIdAlt === undefined ? userName === account.nick : userIdAlt === config.id),
       sender: this.#senderOf(account),
       typing: {
         start: ({ chatId }) => void this.typing.push(`${config.id} writes in ${chatId}`),
@@ -219,7 +220,7 @@ export class RoomServer {
       isBot: false,
       messageId: id,
     };
-    const target: Target = { door: "push", platform: "xmpp", account: config.id, chatId };
+    const target: Target = { door: "push", platform: "xmpp", account: config.id, scopeId: SERVICE, chatId };
     const vouched = {
       ownName: config.nick ?? config.id.split("@")[0]!,
       ...(this.#isOpen ? { verifiedUser: jid } : {}),

@@ -1,0 +1,8 @@
+import type { Element } from "@xmpp/client";
+import type { HeardRefused } from "../../message/heard.ts";
+
+const LONGEST_RAW = 16_384;
+
+export function refusedOf(eventId: string, code: string, sentence: string, stanza: Element): HeardRefused {
+  return { kind: "refused", eventId, code, sentence, raw: stanza.toString().slice(0, LONGEST_RAW / 4) };
+}

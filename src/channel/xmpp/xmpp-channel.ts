@@ -1,0 +1,225 @@
+import type { Element } from "@xmpp/client";
+import type { Source } from "../../message/source.ts";
+import type { Channel, ChannelStatus, Inbox } from "../channel.ts";
+import { Archive } from "./archive.ts";
+import { createEchoMark } from "./echo-mark.ts";
+import { Hearing } from "./hearing.ts";
+import { bareOf, localOf } from "./jid.ts";
+import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
+import { XmppConnection } from "./xmpp-connection.ts";
+import { XmppDirect } from "./xmpp-direct.ts";
+import { XmppRoom } from "./xmpp-room.ts";
+import { XmppSender } from "./xmpp-sender.ts";
+
+export type { XmppAccount, XmppChannelOptions, XmppPace, XmppTls } from "./options.ts";
+export { STANZA_LIMIT } from "./options.ts";
+
+/** One account on an XMPP server: its rooms, its direct chats. The platform is acknowledged by the cursor: what is behind it is read again. */
+export function createXmppChannel(options: XmppChannelOptions): Channel {
+  return new XmppChannel(options);
+}
+
+const ROOMS_MS = 10_000;
+
+class XmppChannel implements Channel {
+  readonly name = "xmpp";
+  readonly platform = "xmpp";
+  readonly account: string;
+  readonly #options: XmppChannelOptions;
+  readonly #pace: XmppPace;
+  #parts: Parts | null = null;
+  #cancelRound = (): void => undefined;
+
+  constructor(options: XmppChannelOptions) {
+    this.#options = options;
+    this.#pace = { ...PACE, ...options.pace };
+    this.account = bareOf(options.account.jid);
+  }
+
+  async start(inbox: Inbox): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#parts = this.#assemble(new Hearing({ inbox, clock, log }));
+    await this.#parts.connection.start();
+    this.#goRound();
+  }
+
+  async stop(): Promise<void> {
+    const parts = this.#parts;
+    if (parts === null) return;
+    this.#parts = null;
+    this.#cancelRound();
+    for (const room of parts.rooms.values()) room.stop();
+    parts.sender.close();
+    await parts.connection.stop();
+    await parts.hearing.stop();
+  }
+
+  status(): ChannelStatus {
+    if (this.#parts === null) return { state: "offline", reason: "the channel is not running" };
+    const { connection, rooms } = this.#parts;
+    const { state } = connection;
+    switch (state.is) {
+      case "online": {
+        const problems = [...rooms.values()].flatMap((room) => problemOf(room));
+        return problems.length === 0 ? { state: "online" } : { state: "online", problems };
+      }
+      case "connecting":
+        return { state: "connecting" };
+      case "waiting":
+        return { state: "offline", reason: state.reason };
+      case "fatal":
+        return { state: "fatal", reason: state.reason };
+      case "stopped":
+        return { state: "offline", reason: "the channel is not running" };
+    }
+  }
+
+  readonly sender: NonNullable<Channel["sender"]> = {
+    recognisesRepeats: false,
+    send: async (target, text, options) =>
+      this.#parts === null
+        ? { kind: "offline", reason: "The channel is not running." }
+        : await this.#parts.sender.send(target, text, options),
+  };
+
+  readonly typing: NonNullable<Channel["typing"]> = {
+    start: (target) => this.#parts?.sender.start(target),
+    stop: (target) => this.#parts?.sender.stop(target),
+  };
+
+  isMe({ chatId, userId }: Source): boolean {
+    const room = this.#parts?.rooms.get(bareOf(chatId ?? ""));
+    return room !== undefined && userId !== undefined && room.isMe(userId);
+  }
+
+  #assemble(hearing: Hearing): Parts {
+    const { account, clock, chance, log, resolve } = this.#options;
+    const pace = this.#pace;
+    const echoes = createEchoMark(`${this.account} ${account.password}`);
+    const rooms = new Map<string, XmppRoom>();
+    const roomOf = (jid: string): XmppRoom | undefined => rooms.get(bareOf(jid));
+    const connection = new XmppConnection({
+      account,
+      resource: account.resource ?? "tertulia",
+      clock,
+      chance,
+      log,
+      pace,
+      resolve,
+      events: {
+        onSession: () => this.#begin(parts),
+        onResumed: () => {
+          for (const room of rooms.values()) this.#fireAndLog(room.check());
+        },
+        onDown: () => {
+          for (const room of rooms.values()) room.pause();
+        },
+        onStanza: (stanza) => this.#take(stanza, parts),
+        onAck: (stanza) => parts.sender.acknowledged(stanza),
+      },
+    });
+    const archive = new Archive(connection);
+    const onEcho = (id: string, externalId = id): void => parts.sender.echoed(id, externalId);
+    for (const given of account.rooms) {
+      const room = roomFrom(given);
+      const options = { connection, archive, hearing, clock, chance, log, pace, echoes, onEcho };
+      const made = new XmppRoom({
+        ...options,
+        jid: room.jid,
+        nick: (room.nick ?? account.nick ?? localOf(account.jid)).normalize("NFC"),
+        password: room.password,
+        onCaughtUp: (place, hasArchive) => parts.sender.caughtUp(place, hasArchive),
+      });
+      rooms.set(made.jid, made);
+    }
+    const onCaughtUp = (hasArchive: boolean): void => parts.sender.caughtUp("", hasArchive);
+    const shared = { connection, clock, pace, echoes, roomOf };
+    const direct = new XmppDirect({ ...shared, archive, hearing, log, onEcho, onCaughtUp });
+    const sender = new XmppSender({ ...shared, direct, whyDown: () => describeStatus(this.status()) });
+    const parts: Parts = { connection, archive, hearing, rooms, direct, sender };
+    return parts;
+  }
+
+  #begin(parts: Parts): void {
+    parts.sender.orphan();
+    this.#fireAndLog(this.#enterAll(parts));
+  }
+
+  async #enterAll({ connection, rooms, direct }: Parts): Promise<void> {
+    const { session, xml } = connection;
+    await direct.begin();
+    if (session.aborted) return;
+    await connection.send(xml("presence"));
+    for (const room of rooms.values()) room.enter();
+    const until = this.#options.clock.now() + ROOMS_MS;
+    while ([...rooms.values()].some(({ state }) => state.is === "joining") && this.#options.clock.now() < until) {
+      await this.#tick();
+      if (session.aborted) return;
+    }
+    await direct.catchUp();
+  }
+
+  #take(stanza: Element, { archive, connection, rooms, direct, sender }: Parts): void {
+    try {
+      const from = bareOf(stanza.attrs.from ?? connection.address);
+      const room = rooms.get(from);
+      if (stanza.is("presence")) room?.presence(stanza);
+      if (!stanza.is("message") || archive.take(stanza)) return;
+      if (stanza.attrs.type === "error") sender.refused(stanza);
+      else if (stanza.attrs.type === "groupchat") room?.message(stanza);
+      else direct.message(stanza);
+    } catch (err) {
+      // One bad stanza ends nothing: the next one is heard.
+      this.#options.log.error({ err, from: stanza.attrs.from }, "xmpp: a stanza could not be read");
+    }
+  }
+
+  #goRound(): void {
+    const { silentMs } = this.#pace;
+    this.#cancelRound = this.#options.clock.after(silentMs / 5, () => {
+      if (this.#parts?.connection.isOnline) {
+        for (const room of this.#parts.rooms.values()) room.checkIfSilent(silentMs);
+      }
+      this.#goRound();
+    });
+  }
+
+  #tick(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#options.clock.after(50, resolve);
+    });
+  }
+
+  #fireAndLog(work: Promise<void>): void {
+    work.catch((err) => this.#options.log.warn({ err, account: this.account }, "xmpp: a session could not be set up"));
+  }
+}
+
+interface Parts {
+  readonly connection: XmppConnection;
+  readonly archive: Archive;
+  readonly hearing: Hearing;
+  readonly rooms: ReadonlyMap<string, XmppRoom>;
+  readonly direct: XmppDirect;
+  readonly sender: XmppSender;
+}
+
+function roomFrom(room: string | RoomOptions): RoomOptions {
+  return typeof room === "string" ? { jid: room } : room;
+}
+
+function problemOf({ jid, state }: XmppRoom): string[] {
+  switch (state.is) {
+    case "joined":
+      return [];
+    case "joining":
+      return [`Not in ${jid} yet: joining it.`];
+    case "away":
+    case "closed":
+      return [`Not in ${jid}: ${state.reason}.`];
+  }
+}
+
+function describeStatus(status: ChannelStatus): string {
+  return "reason" in status ? status.reason : `The channel is ${status.state}.`;
+}
