@@ -88,6 +88,7 @@ export class EventIntake {
   }
 
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
+    if (outcome.kind === "own" && outcome.lane !== null) this.#options.outbox.confirmed(outcome.lane);
     if (outcome.kind === "duplicate" || outcome.kind === "rejected" || outcome.kind === "own") return;
     const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
     if (outcome.kind === "changed") {

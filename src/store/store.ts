@@ -284,7 +284,13 @@ export type AdmitOutcome =
       readonly bound: BindingRow | null;
     })
   /** Own words: of a delivery, or said elsewhere. */
-  | { readonly kind: "own"; readonly messageId: number | null; readonly deliveryId: number | null }
+  | {
+      readonly kind: "own";
+      readonly messageId: number | null;
+      readonly deliveryId: number | null;
+      /** Of the delivery. */
+      readonly lane: string | null;
+    }
   /** An edit or a deletion; null where nothing was to be changed. */
   | {
       readonly kind: "changed";

@@ -43,6 +43,7 @@ const PASSING = new Set(["resource-constraint", "policy-violation", "remote-serv
 export class XmppSender implements MessageSender, TypingShower {
   /** No server drops a repeated id, and after a restart of ours nobody knows what was under way. */
   readonly recognisesRepeats = false;
+  readonly looksBack = true;
   readonly #options: XmppSenderOptions;
   readonly #pending = new Map<string, Pending>();
 

@@ -738,14 +738,14 @@ function command(
 function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   const { db, batch, now } = context;
   const known = seen(db, batch.account, event.eventId);
-  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null };
+  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null, lane: null };
   const { platform, chatId = "", messageId: externalId } = event.source;
   const { originId, text } = event;
   const delivery = deliveryOfEcho(db, { platform, chatId, externalId, originId, text, account: batch.account });
   if (delivery !== undefined) {
     confirmDelivery(db, delivery, externalId);
     remember(db, batch, event.eventId, delivery.message_id);
-    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id };
+    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id, lane: delivery.lane };
   }
   const placeId = placeFor(db, batch.agent, event.source);
   const stored =
@@ -762,7 +762,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
       ...(externalId === undefined ? {} : { externalId }),
     });
   remember(db, batch, event.eventId, messageId);
-  return { kind: "own", messageId, deliveryId: null };
+  return { kind: "own", messageId, deliveryId: null, lane: null };
 }
 
 /** T6: each agent's account brings it; the first one changes the message, for all of them. */
