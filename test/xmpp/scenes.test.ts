@@ -123,6 +123,56 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     }
   }, 180_000);
 
+  it("T8 O4 killed at whatever moment of an answer, the gateway gives it once", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    await scene.agent("mohe");
+    scene.config({ turn: { debounce_ms: 0 } });
+    alice.client.setMaxListeners(20);
+    // Until it has come for the first time and that is durable, whatever is said is history to it.
+    await scene.spawns();
+    await until("its first coming is durable", () =>
+      scene
+        .sql<{ cursor: string | null }>("SELECT cursor FROM account")
+        .some(({ cursor }) => cursor?.includes(scene.room)),
+    );
+    await scene.killed();
+    const expected: string[] = [];
+    for (const [n, wait] of [0, 5, 10, 15, 20, 30, 45, "heard", "heard", "heard"].entries()) {
+      const from = alice.presences.length;
+      await scene.spawns();
+      await until("mohe is in the room", () =>
+        alice.presences
+          .slice(from)
+          .some(({ attrs }) => attrs.from === `${scene.room}/mohe` && attrs.type === undefined),
+      );
+      await until("it is quiet", () => expected.every((text) => heardBy(alice).includes(`mohe: ${text}`)));
+      expected.push(`answer ${n}`);
+      const seen = new Promise<void>((resolve) => {
+        alice.client.on("stanza", (stanza) => {
+          if (stanza.getChildText("body") !== `answer ${n}`) return;
+          if (wait === "heard") void scene.killed();
+          resolve();
+        });
+      });
+      await alice.saysInRoom(scene.room, `@mohe say answer ${n}`);
+      if (typeof wait === "number") {
+        await alice.hears(`@mohe say answer ${n}`);
+        await passing(wait);
+        await scene.killed();
+      } else await seen;
+      await passing(100);
+    }
+    await scene.spawns();
+    await until("all is answered", () => expected.every((text) => heardBy(alice).includes(`mohe: ${text}`)));
+    await scene.quiets();
+    await passing(500);
+    const answers = heardBy(alice).filter((line) => line.startsWith("mohe: answer"));
+    expect(answers).toEqual(expected.map((text) => `mohe: ${text}`));
+    expect(scene.sql("SELECT DISTINCT state FROM delivery")).toEqual([{ state: "delivered" }]);
+    const own = scene.sql<{ body: string }>("SELECT body FROM message WHERE author_kind = 'agent' ORDER BY id");
+    expect(own.map(({ body }) => body)).toEqual(expected);
+  }, 120_000);
+
   it("G1 G-XMP-01 what was said before the agent came is answered by nobody", async () => {
     const alice = await scene.person("alice", { as: "owner" });
     for (let n = 0; n < 50; n++) await alice.saysInRoom(scene.room, `@mohe say old ${n}`);
