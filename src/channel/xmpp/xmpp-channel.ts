@@ -37,7 +37,7 @@ class XmppChannel implements Channel {
 
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
-    this.#parts = this.#assemble(new Hearing({ inbox, clock, log }));
+    this.#parts = this.#assemble(new Hearing({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting }));
     await this.#parts.connection.start();
     this.#goRound();
   }
