@@ -71,11 +71,14 @@ export class Hearing {
   async #take(account: InboxAccount, heard: readonly Heard[], cursor?: string): Promise<void> {
     // One after the other, not in one batch: a mention may stand in the message before the reply to it.
     const events: InboundEvent[] = [];
-    for (const one of heard) events.push(await this.#eventOf(account, one));
+    for (const one of heard) {
+      const event = await this.#eventOf(account, one);
+      if (event !== null) events.push(event);
+    }
     await this.#options.intake.commit(account, events, cursor);
   }
 
-  async #eventOf(account: InboxAccount, heard: Heard): Promise<InboundEvent> {
+  async #eventOf(account: InboxAccount, heard: Heard): Promise<InboundEvent | null> {
     const { clock, ids } = this.#options;
     const base = { eventId: heard.eventId, freshId: ids.session(clock.now()) };
     if (heard.kind === "refused") {
@@ -83,7 +86,8 @@ export class Hearing {
       return { ...base, kind: "refused", code, sentence, ...(raw === undefined ? {} : { raw }) };
     }
     try {
-      return { ...base, ...(await this.#judged(account, cleaned(heard))) } as InboundEvent;
+      const judged = await this.#judged(account, cleaned(heard));
+      return judged === null ? null : ({ ...base, ...judged } as InboundEvent);
     } catch (cause) {
       const error = asTertuliaError(cause);
       if (RETRIED.includes(error.code)) throw cause;
@@ -93,12 +97,17 @@ export class Hearing {
     }
   }
 
-  async #judged(account: InboxAccount, heard: Spoken): Promise<object> {
+  /** Null: there is nothing to be stored. */
+  async #judged(account: InboxAccount, heard: Spoken): Promise<object | null> {
     const { config, colleagueAt, onStranger } = this.#options;
     const house = houseOf(config, account.agent, account.platform);
     const source = withVouched(heard);
     const who = whoWrote(heard, house, heard.isOwn ? null : colleagueAt(source));
     const speaker = speakerOfWho(who, source, account.agent);
+    if (heard.kind === "reader") {
+      const isOurs = who.kind === "own" || who.kind === "agent";
+      return isOurs ? null : { kind: "reader", source, author: speaker.author };
+    }
     if (!mayEnter(who, source, house.access)) {
       onStranger(account, source);
       const reader = source.chatType === "dm" ? {} : { reader: { source, author: speaker.author } };

@@ -69,6 +69,7 @@ export type InboundEvent =
   | OwnEvent
   | EditEvent
   | DeleteEvent
+  | ReaderEvent
   | SendEvent
   | BindEvent
   | JobEvent
@@ -163,6 +164,13 @@ export interface DeleteEvent extends EventBase {
   readonly speaker: Speaker;
   readonly messageId: string;
   readonly isModeration: boolean;
+}
+
+/** Somebody reads along in a place (H7). */
+export interface ReaderEvent extends EventBase {
+  readonly kind: "reader";
+  readonly source: Source;
+  readonly author: Author;
 }
 
 /** Words of an agent spoken from one of its sessions into another door (H1). */
@@ -291,6 +299,7 @@ export type AdmitOutcome =
       /** Of the delivery. */
       readonly lane: string | null;
     }
+  | { readonly kind: "noted" }
   /** An edit or a deletion; null where nothing was to be changed. */
   | {
       readonly kind: "changed";

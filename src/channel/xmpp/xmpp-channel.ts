@@ -39,7 +39,8 @@ class XmppChannel implements Channel {
 
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
-    this.#parts = this.#assemble(new Hearing({ inbox, clock, log }), inbox);
+    const hearing = new Hearing({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
+    this.#parts = this.#assemble(hearing, inbox);
     await this.#parts.connection.start();
     this.#goRound();
   }
@@ -125,7 +126,10 @@ class XmppChannel implements Channel {
     const caughtUp = (place: string, hasArchive: boolean): void => {
       parts.sender.caughtUp(place, hasArchive);
       const covers = ({ chatId }: Target): boolean => (place === "" ? !rooms.has(chatId) : bareOf(chatId) === place);
-      this.#fireAndLog(hearing.settled().then(() => inbox.caughtUp?.(covers, hasArchive)));
+      // A channel that stops in the middle has not read it all.
+      this.#fireAndLog(
+        hearing.settled().then(() => (hearing.isStopped ? undefined : inbox.caughtUp?.(covers, hasArchive))),
+      );
     };
     const onEcho = (id: string, externalId = id): void => parts.sender.echoed(id, externalId);
     for (const given of account.rooms) {

@@ -111,6 +111,9 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
         return admitBind(context, event);
       case "job":
         return admitJob(context, event);
+      case "reader":
+        addReader(db, placeFor(db, batch.agent, event.source), event.author, batch.now);
+        return { kind: "noted" };
       case "own":
         return admitOwn(context, event);
       case "edit":
@@ -159,7 +162,7 @@ function refuse(
 
 /** Of somebody nobody knows only the fact is kept, not the words. */
 function isStranger(event: InboundEvent): boolean {
-  if (event.kind === "refused" || event.kind === "own") return false;
+  if (event.kind === "refused" || event.kind === "own" || event.kind === "reader") return false;
   const speaker = "speaker" in event ? event.speaker : event.by;
   if (speaker === null) return false;
   return speaker.person === undefined || speaker.person.role === "guest";
