@@ -21,6 +21,8 @@ export interface PersonInRoom {
     text: string,
     options?: { replyTo?: string; isHistory?: boolean; isCaughtUp?: boolean; at?: number },
   ): Promise<string>;
+  /** Comes into the room, and says nothing. */
+  comes(): Promise<void>;
   edits(id: string, text: string): Promise<void>;
   deletes(id: string): Promise<void>;
   /** A private message to an agent, outside every room. */
@@ -92,6 +94,12 @@ export class RoomServer {
         const reply = replyTo === undefined ? {} : { replyTo: { messageId: replyTo, isOwn: false } };
         return speak(text, { ...more, ...reply, ...(at === undefined ? {} : { saidAt: at }) });
       },
+      comes: () =>
+        this.#tell(room, (account) => {
+          const { source, ...at } = this.#from({ nick, jid, room, id: "" }, account);
+          const { messageId: _, ...someone } = source;
+          return { kind: "reader", eventId: `${room} ${jid}`, source: someone, ...at };
+        }),
       edits: (id, text) => this.#changes(id, { nick, jid, room, kind: "edit", text }),
       deletes: (id) => this.#changes(id, { nick, jid, room, kind: "delete" }),
       tells: async (agent, text) => {

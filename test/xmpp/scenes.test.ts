@@ -300,6 +300,24 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     expect(scene.sql(overlapping)).toEqual([]);
   }, 120_000);
 
+  it("H7 somebody who only listens ends the handoff too, and what he could have read stays unsaid", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    await scene.agent("mohe");
+    scene.config();
+    await scene.starts();
+    const { session } = await types("mohe", "say my bank is in Zurich");
+    const send = { person: OWNER, room: "core", agent: "mohe", sessionId: session };
+    await scene.gateway.send({ ...send, text: "here" });
+    await alice.hears("here");
+    const mallory = await scene.person("mallory");
+    await until("he is seen", () => scene.sql("SELECT id FROM place_reader WHERE id = ?", mallory.jid).length > 0);
+    await expect(scene.gateway.send({ ...send, text: "more" })).rejects.toMatchObject({ code: "not_shared" });
+    await alice.saysInRoom(scene.room, "@mohe history");
+    await alice.hears(/others read along at that door/);
+    await scene.quiets();
+    expect(heardBy(mallory).join("\n")).not.toContain("Zurich");
+  });
+
   it("A1 H7 D9 a stranger in the bound room learns nothing, and ends the handoff by being there", async () => {
     const alice = await scene.person("alice", { as: "owner" });
     await scene.agent("mohe");
