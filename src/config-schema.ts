@@ -284,6 +284,7 @@ export const access = section({
   open: onOff.default(false),
   people: ids("ids of people"),
   rooms: ids("ids of rooms"),
+  bots: ids("ids of bots"),
 });
 
 export const SCHEMA = section({

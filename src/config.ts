@@ -182,6 +182,8 @@ export interface AccessConfig {
   readonly people: readonly string[] | null;
   /** Ids of rooms where everybody gets in. */
   readonly rooms: readonly string[] | null;
+  /** Ids of accounts of foreign bots. */
+  readonly bots: readonly string[] | null;
 }
 
 export type RuntimeConfig =
@@ -508,10 +510,10 @@ function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
       const at = platform === undefined || chat === undefined ? undefined : { platform, id: accountId(platform, chat) };
       return { share, ...present({ conversation, chat: at }) };
     }),
-    access: table(settings.access, ({ open, people, rooms }, platform): AccessConfig => {
+    access: table(settings.access, ({ open, people, rooms, bots }, platform): AccessConfig => {
       const listed = (ids: readonly string[] | undefined) =>
         ids?.map((id) => accountId(platform as Platform, id)) ?? null;
-      return { open, people: listed(people), rooms: listed(rooms) };
+      return { open, people: listed(people), rooms: listed(rooms), bots: listed(bots) };
     }),
     session: {
       groupSessionsPerUser: session.group_sessions_per_user,

@@ -1,5 +1,5 @@
 import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "./bridge/bridge.ts";
-import type { Channel } from "./channel/channel.ts";
+import type { Channel, ChannelStatus } from "./channel/channel.ts";
 import { EventIntake, type InboxAccount } from "./channel/event-intake.ts";
 import { Hearing, isStillLetIn } from "./channel/hearing.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
@@ -245,6 +245,7 @@ export class Gateway {
         about,
         questionsOf,
         colleagueAt: (source: Source) => this.#colleagueAt(source),
+        onFault,
         onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
           log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
       }),
@@ -264,6 +265,15 @@ export class Gateway {
   }
   get runningTurns(): number {
     return this.#runner.running;
+  }
+  /** The accounts that are open, and how they stand. */
+  get channels(): readonly { account: string; platform: Platform; agent: string; status: ChannelStatus }[] {
+    return [...this.#channels.values()].map(({ channel, agent }) => ({
+      account: channel.account,
+      platform: channel.platform,
+      agent,
+      status: channel.status(),
+    }));
   }
   /** The turns that run now, as `turn:begun` told of them. */
   get turnsBegun(): readonly GatewayEvents["turn:begun"][] {
@@ -510,6 +520,7 @@ export class Gateway {
       cursor: await this.#store.cursor(channel.account),
       commit: (events: readonly InboundEvent[], cursor?: string) => this.#intake.commit(account, events, cursor),
       hear: (heard: readonly Heard[], cursor?: string) => this.#hearing.hear(account, heard, cursor),
+      caughtUp: (covers, isSure) => this.#outbox.caughtUp({ account: channel.account, covers, isSure }),
     });
   }
 

@@ -17,7 +17,7 @@ export interface Channel {
   status(): ChannelStatus;
   readonly sender?: MessageSender;
   readonly typing?: TypingShower;
-  /** Whether the author of a source, as another account of ours heard it, is this account: by the confirmed nick or the occupant's id in that room (G4). */
+  /** Whether the author of a source, as another account of ours heard it, is this account: by the best that the source says of him, the account or the occupant's id, and only where there is neither by the nick that the room has confirmed (G4). */
   isMe?(source: Source): boolean;
 }
 
@@ -41,11 +41,18 @@ export interface Inbox {
   commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
   /** The same for what a platform says, before the gate has judged it. */
   hear(events: readonly Heard[], cursor?: string): Promise<void>;
+  /**
+   * All that was said in the places of these targets is heard now, our own words too: what was under way when this process began, and
+   * has not come back, did not arrive (O4). `isSure`: there is an archive, and it was read.
+   */
+  caughtUp?(covers: (target: Target) => boolean, isSure: boolean): Promise<void>;
 }
 
 export interface MessageSender {
   /** Platforms that recognise a repeated id: an unknown outcome may be sent again there (O4). */
   readonly recognisesRepeats: boolean;
+  /** The channel reads its own words back after a start, and says so by `caughtUp`: until then an unknown outcome stays open. */
+  readonly looksBack?: boolean;
   /** Resolves with the platform's id of it, or says how it failed. Never rejects for what the platform did. */
   send(
     target: Target,

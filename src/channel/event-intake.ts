@@ -45,6 +45,13 @@ export interface EventIntakeOptions {
   readonly onSettled: (settled: Settled) => void;
 }
 
+/** Sets nothing in motion. */
+type Quiet = Extract<AdmitOutcome, { kind: "duplicate" | "rejected" | "own" | "noted" }>;
+
+function isQuiet(outcome: AdmitOutcome): outcome is Quiet {
+  return ["duplicate", "rejected", "own", "noted"].includes(outcome.kind);
+}
+
 /** The one way in: events of an account become durable in one transaction, and then set turns, notices and deliveries in motion. */
 export class EventIntake {
   readonly #options: EventIntakeOptions;
@@ -91,7 +98,8 @@ export class EventIntake {
   }
 
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
-    if (outcome.kind === "duplicate" || outcome.kind === "rejected" || outcome.kind === "own") return;
+    if (outcome.kind === "own" && outcome.lane !== null) this.#options.outbox.confirmed(outcome.lane);
+    if (isQuiet(outcome)) return;
     const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
     if (outcome.kind === "changed") {
       for (const settled of outcome.settled) onSettled(settled);
@@ -117,10 +125,7 @@ export class EventIntake {
     for (const sessionId of outcome.wake) engine.wake(sessionId);
   }
 
-  #announce(
-    event: InboundEvent,
-    outcome: Exclude<AdmitOutcome, { kind: "duplicate" | "rejected" | "own" | "changed" }>,
-  ): void {
+  #announce(event: InboundEvent, outcome: Exclude<AdmitOutcome, Quiet | { kind: "changed" }>): void {
     const { events } = this.#options;
     if (!events.isHeard) return;
     if ("messageId" in outcome && "text" in event && event.kind !== "own") {

@@ -12,7 +12,7 @@ import {
 import type { Person, Speaker } from "../conversation/person.ts";
 import { placeOf } from "../conversation/place.ts";
 import { sessionKeyFor } from "../conversation/session-key.ts";
-import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { asTertuliaError, type ErrorCode, TertuliaError } from "../errors.ts";
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Message } from "../message/message.ts";
 import { cleanSource, cleanText, type Platform, type Source } from "../message/source.ts";
@@ -30,7 +30,11 @@ export interface HearingOptions extends CommandMeans {
   readonly colleagueAt: (source: Source) => string | null;
   /** Somebody was not let in. */
   readonly onStranger: (account: InboxAccount, source: Source) => void;
+  readonly onFault: (cause: unknown) => void;
 }
+
+/** It was not the event's fault: the channel brings it again. */
+const RETRIED: readonly ErrorCode[] = ["store_unavailable", "stale_claim", "gateway_stopping"];
 
 type Spoken = Exclude<Heard, { kind: "refused" }>;
 
@@ -60,11 +64,14 @@ export class Hearing {
   async #take(account: InboxAccount, heard: readonly Heard[], cursor?: string): Promise<void> {
     // One after the other, not in one batch: a mention may stand in the message before the reply to it.
     const events: InboundEvent[] = [];
-    for (const one of heard) events.push(await this.#eventOf(account, one));
+    for (const one of heard) {
+      const event = await this.#eventOf(account, one);
+      if (event !== null) events.push(event);
+    }
     await this.#options.intake.commit(account, events, cursor);
   }
 
-  async #eventOf(account: InboxAccount, heard: Heard): Promise<InboundEvent> {
+  async #eventOf(account: InboxAccount, heard: Heard): Promise<InboundEvent | null> {
     const { clock, ids } = this.#options;
     const base = { eventId: heard.eventId, freshId: ids.session(clock.now()) };
     if (heard.kind === "refused") {
@@ -72,20 +79,28 @@ export class Hearing {
       return { ...base, kind: "refused", code, sentence, ...(raw === undefined ? {} : { raw }) };
     }
     try {
-      return { ...base, ...(await this.#judged(account, cleaned(heard))) } as InboundEvent;
+      const judged = await this.#judged(account, cleaned(heard));
+      return judged === null ? null : ({ ...base, ...judged } as InboundEvent);
     } catch (cause) {
       const error = asTertuliaError(cause);
-      if (!["source_invalid", "agent_unknown"].includes(error.code)) throw cause;
+      if (RETRIED.includes(error.code)) throw cause;
+      // No poison loop: one that cannot be judged is kept as refused, and the cursor passes it (T2).
+      if (error.code === "internal") this.#options.onFault(cause);
       return { ...base, kind: "refused", code: error.code, sentence: error.message };
     }
   }
 
-  async #judged(account: InboxAccount, heard: Spoken): Promise<object> {
+  /** Null: there is nothing to be stored. */
+  async #judged(account: InboxAccount, heard: Spoken): Promise<object | null> {
     const { config, colleagueAt, onStranger } = this.#options;
     const house = houseOf(config, account.agent, account.platform);
     const source = withVouched(heard);
     const who = whoWrote(heard, house, heard.isOwn ? null : colleagueAt(source));
     const speaker = speakerOfWho(who, source, account.agent);
+    if (heard.kind === "reader") {
+      const isOurs = who.kind === "own" || who.kind === "agent";
+      return isOurs ? null : { kind: "reader", source, author: speaker.author };
+    }
     if (!mayEnter(who, source, house.access)) {
       onStranger(account, source);
       const reader = source.chatType === "dm" ? {} : { reader: { source, author: speaker.author } };

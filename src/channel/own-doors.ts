@@ -322,8 +322,10 @@ function chatOf(
   }
   const { account } = only[0];
   const chatId = named?.id ?? accountId(account.platform, room);
-  const source: Source = { platform: account.platform, account: account.id, chatId, chatType: "group", isBot: false };
-  const target: Target = { door: "push", platform: account.platform, account: account.id, chatId };
+  // As its channel names the place.
+  const at = { platform: account.platform, account: account.id, scopeId: chatId.split("@")[1] ?? "", chatId };
+  const source: Source = { ...at, chatType: "group", isBot: false };
+  const target: Target = { door: "push", ...at };
   const { rules } = rulesFor(config, { agent: only[0].agent, source });
   const { key } = sessionKeyFor({ agent: only[0].agent, source, rules: rules.keys });
   return { ref: { kind: "source", key, source, target }, agent: only[0].agent, rules };

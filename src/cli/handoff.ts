@@ -67,8 +67,18 @@ interface Change {
   readonly had: boolean;
 }
 
-export async function handoffSet(room: string, flags: HandoffFlags): Promise<void> {
+/** The room said, else the agent's home. Throws `usage`. */
+function roomFor(config: Config, room: string | undefined, agent = config.defaultAgent): string {
+  const found = room ?? config.agents[agent]?.homeRoom;
+  if (found !== undefined) return found;
+  throw new TertuliaError("usage", `The room is missing, and agent ${agent} has no home_room.`, {
+    remedy: "Name a room of the configuration or a conversation key, or set agents.<name>.home_room.",
+  });
+}
+
+export async function handoffSet(given: string | undefined, flags: HandoffFlags): Promise<void> {
   const config = loadConfig({ flags });
+  const room = roomFor(config, given, flags.agent);
   const session = (flags.session ?? config.client.sessionId)?.trim();
   if (!session) {
     throw new TertuliaError("session_required", "It is not said in which session the room is to speak.", {
@@ -93,8 +103,9 @@ export async function handoffSet(room: string, flags: HandoffFlags): Promise<voi
   }
 }
 
-export async function handoffClear(room: string, flags: HandoffFlags): Promise<void> {
+export async function handoffClear(given: string | undefined, flags: HandoffFlags): Promise<void> {
   const config = loadConfig({ flags });
+  const room = roomFor(config, given, flags.agent);
   const client = await connect(config);
   const change = await client.post<Change>("/api/handoff/clear", {
     room,

@@ -69,7 +69,10 @@ export async function run(argv: readonly string[]): Promise<void> {
   handoff
     .command("set")
     .description("let a room speak in a session")
-    .argument("<room>", "a room of the configuration, or a conversation key")
+    .argument(
+      "[room]",
+      "a room of the configuration, a chat's id, or a conversation key (default the agent's home_room)",
+    )
     .option("--session <id>", "the session (TERTULIA_SESSION_ID)")
     .option("--pin", "until it is cleared; without it for handoff.ttl")
     .option("--share", "others read along there, and may see what the session holds")
@@ -79,7 +82,10 @@ export async function run(argv: readonly string[]): Promise<void> {
   handoff
     .command("clear")
     .description("let a room speak in its own session again")
-    .argument("<room>", "a room of the configuration, or a conversation key")
+    .argument(
+      "[room]",
+      "a room of the configuration, a chat's id, or a conversation key (default the agent's home_room)",
+    )
     .option("--agent <name>", "refused if the room speaks with another agent")
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffClear(room, { ...global(), ...options }));

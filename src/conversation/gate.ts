@@ -26,6 +26,8 @@ export interface Access {
   readonly open: boolean;
   readonly people: readonly string[] | null;
   readonly rooms: readonly string[] | null;
+  /** Accounts of bots that are none of ours: let in, and counted by the loop guard (G5). */
+  readonly bots: readonly string[] | null;
 }
 
 export function accountKey(platform: Platform, id: string): string {
@@ -38,7 +40,7 @@ export type Who =
   | { readonly kind: "agent"; readonly agent: string }
   | { readonly kind: "person"; readonly person: Person }
   /** Nobody the gateway knows; `id` only where the platform vouches for one. */
-  | { readonly kind: "unknown"; readonly id: string | null };
+  | { readonly kind: "unknown"; readonly id: string | null; readonly isBot: boolean };
 
 export type Written = Pick<Exclude<Heard, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
 
@@ -47,11 +49,11 @@ export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House,
   if (isOwn) return { kind: "own" };
   const id = vouchedId(source, verifiedUser);
   const key = id === null ? null : accountKey(source.platform, id);
-  // What a channel knows by a nick counts only where nobody vouches for anything better.
-  const agent = key === null ? colleague : house.agents.get(key);
+  const agent = (key === null ? undefined : house.agents.get(key)) ?? colleague;
   if (agent != null) return { kind: "agent", agent };
   const person = key === null ? undefined : house.people.get(key);
-  return person === undefined ? { kind: "unknown", id } : { kind: "person", person };
+  if (person !== undefined) return { kind: "person", person };
+  return { kind: "unknown", id, isBot: source.isBot || (id !== null && house.access?.bots?.includes(id) === true) };
 }
 
 /** In a room of XMPP an occupant's id is no account: only what the service vouches for is one. */
@@ -67,7 +69,7 @@ export function mayEnter(who: Who, source: Source, access: Access | null): boole
   if (who.kind !== "unknown") return true;
   if (access === null) return false;
   if (access.open) return true;
-  if (who.id !== null && access.people?.includes(who.id) === true) return true;
+  if (who.id !== null && [...(access.people ?? []), ...(access.bots ?? [])].includes(who.id)) return true;
   return source.chatType !== "dm" && access.rooms?.includes(accountId(source.platform, source.chatId ?? "")) === true;
 }
 
@@ -83,7 +85,7 @@ export function speakerOfWho(who: Who, source: Source, agent: string): Speaker {
       return { author: { kind: "person", id, ...name }, person: { id, role } };
     }
     case "unknown":
-      return { author: { kind: source.isBot ? "bot" : "person", id: strangerId(who, source), ...name } };
+      return { author: { kind: who.isBot ? "bot" : "person", id: strangerId(who, source), ...name } };
   }
 }
 
@@ -108,7 +110,7 @@ export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyTo
   const called = calledAs(house.agent, heard.ownName);
   const { isAddressed, rest } = addressOf(words, called, house.names);
   const isNamed = isCommandFor(heard.text, called);
-  const isOfPerson = who.kind === "person" || (who.kind === "unknown" && !heard.source.isBot);
+  const isOfPerson = who.kind === "person" || (who.kind === "unknown" && !who.isBot);
   const command = isDirect || isNamed ? heard.text.trim() : rest;
   if (isOfPerson && COMMAND.test(command)) {
     if (!isNamed && namesAnother(command)) return { kind: "words", addressed: false };
@@ -143,6 +145,8 @@ export function mayStillSpeak(
     return [...house.people].some(([account, { id }]) => id === author.id && account.startsWith(`${source.platform} `));
   const person = key === null ? undefined : house.people.get(key);
   const who: Who =
-    person === undefined ? { kind: "unknown", id: accountId(source.platform, author.id) } : { kind: "person", person };
+    person === undefined
+      ? { kind: "unknown", id: accountId(source.platform, author.id), isBot: author.kind === "bot" }
+      : { kind: "person", person };
   return mayEnter(who, source, house.access);
 }

@@ -22,6 +22,7 @@ export function statusRoutes({ gateway, startedAt }: { gateway: Gateway; started
         displayName: agent.displayName,
         runtime: agent.runtime,
       })),
+      channels: gateway.channels,
       counts: await gateway.reader.counts(),
       warm: pool.list(),
       pool: pool.counters,

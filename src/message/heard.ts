@@ -5,7 +5,7 @@ import type { Target } from "./target.ts";
  * What a channel heard, as its platform says it: no judgement about who may speak, for whom it is, or what it means.
  * Texts are clean (S6); ids are the platform's own.
  */
-export type Heard = HeardMessage | HeardEdit | HeardDeletion | HeardRefused;
+export type Heard = HeardMessage | HeardEdit | HeardDeletion | HeardReader | HeardRefused;
 
 interface HeardBase {
   /** The platform's id of this event, unique per account (T3): an edit has another than its message. */
@@ -50,6 +50,11 @@ export interface HeardDeletion extends HeardBase {
   readonly messageId: string;
   /** A moderator of the place did it, not the author. */
   readonly isModeration: boolean;
+}
+
+/** Somebody is in the place and reads along, without a word; told as often as it is seen (H7). */
+export interface HeardReader extends HeardBase {
+  readonly kind: "reader";
 }
 
 /** Could not be read: kept with its raw form (16 KiB at most), and the cursor passes it (T2). */

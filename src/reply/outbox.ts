@@ -1,5 +1,6 @@
 import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
+import type { Target } from "../message/target.ts";
 import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import { deliveryText } from "./render-notice.ts";
@@ -35,6 +36,8 @@ export class Outbox {
   /** Lanes at work, with the head that was written as `sending` when the lane was empty, and its worker still on the way out. */
   readonly #lanes = new Map<string, { done: Promise<void>; head: DeliveryRow | null }>();
   readonly #timers = new Map<string, () => void>();
+  /** Heads that an earlier process was sending, of channels that look back. */
+  readonly #held = new Map<string, DeliveryRow>();
   readonly #abort = new AbortController();
 
   constructor(options: OutboxOptions) {
@@ -63,8 +66,40 @@ export class Outbox {
     await Promise.all([...this.#lanes.values()].map((lane) => lane.done));
   }
 
+  /** The places of these targets are read up to now: what was under way there has come back, or did not arrive. */
+  async caughtUp({
+    account,
+    covers,
+    isSure,
+  }: {
+    account: string;
+    covers: (target: Target) => boolean;
+    isSure: boolean;
+  }): Promise<void> {
+    const now = this.#options.clock.now();
+    for (const [lane, head] of [...this.#held]) {
+      if (head.target.account !== account || !covers(head.target)) continue;
+      this.#held.delete(lane);
+      const result: DeliveryReport["result"] = isSure
+        ? { kind: "retry", dueAt: now, reason: "it had not arrived before the restart", counts: true }
+        : { kind: "unknown", reason: "restart" };
+      await this.#report({ deliveryId: head.id, now, result }, head);
+      await this.#next(lane);
+    }
+  }
+
+  /** The platform has shown the words of that lane's head: the lane goes on. */
+  confirmed(lane: string): void {
+    if (!this.#held.delete(lane)) return;
+    this.#next(lane).catch((cause) => this.#fault(lane, cause));
+  }
+
   async #resolveLeftover(head: DeliveryRow): Promise<void> {
     const sender = this.#options.channelOf(head.target.account)?.sender;
+    if (sender?.looksBack === true) {
+      this.#held.set(head.lane, head);
+      return;
+    }
     const now = this.#options.clock.now();
     if (sender?.recognisesRepeats === true) {
       await this.#report(
@@ -126,6 +161,8 @@ export class Outbox {
       channel === null
         ? { kind: "failed", reason: "its account is not configured any more" }
         : await this.#send(row, channel?.sender);
+    // It stays as it is, and the next start looks whether it has arrived.
+    if (result.kind === "unknown" && this.#abort.signal.aborted && channel?.sender?.looksBack === true) return;
     await this.#report({ deliveryId: row.id, now: clock.now(), result }, row);
   }
 

@@ -75,6 +75,7 @@ export type InboundEvent =
   | OwnEvent
   | EditEvent
   | DeleteEvent
+  | ReaderEvent
   | SendEvent
   | BindEvent
   | JobEvent
@@ -173,6 +174,13 @@ export interface DeleteEvent extends EventBase {
   readonly speaker: Speaker;
   readonly messageId: string;
   readonly isModeration: boolean;
+}
+
+/** Somebody reads along in a place (H7). */
+export interface ReaderEvent extends EventBase {
+  readonly kind: "reader";
+  readonly source: Source;
+  readonly author: Author;
 }
 
 /** Words of an agent spoken from one of its sessions into another door (H1). */
@@ -294,7 +302,14 @@ export type AdmitOutcome =
       readonly bound: BindingRow | null;
     })
   /** Own words: of a delivery, or said elsewhere. */
-  | { readonly kind: "own"; readonly messageId: number | null; readonly deliveryId: number | null }
+  | {
+      readonly kind: "own";
+      readonly messageId: number | null;
+      readonly deliveryId: number | null;
+      /** Of the delivery. */
+      readonly lane: string | null;
+    }
+  | { readonly kind: "noted" }
   /** An edit or a deletion; null where nothing was to be changed. */
   | {
       readonly kind: "changed";

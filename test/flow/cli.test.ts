@@ -106,6 +106,35 @@ describe("send", () => {
     expect(shown.out).toMatch(/#3 main .* web {2}\[sent\]\n {2}Dinner is ready\./);
   });
 
+  test("H1 H4 without a room it is the agent's home_room, to send, to bind and to clear", async () => {
+    file("config.yaml", `${ROOMS}agents: { main: { runtime: { kind: demo }, home_room: kitchen } }\n`);
+    await start();
+    const session = await say("hello");
+    expect((await tertulia("send", "Dinner is ready.", "--session", session)).out).toContain("Said in kitchen");
+    expect((await tertulia("handoff", "set", "--session", session, "--pin")).out).toContain(
+      "kitchen speaks in session",
+    );
+    expect((await tertulia("handoff", "clear")).out).toContain("kitchen speaks in its own session again");
+  });
+
+  test("H13 a session of Hermes is named by Hermes' own variable, for an agent that runs on it", async () => {
+    file("config.yaml", ROOMS);
+    await start();
+    await say("hello");
+    const before = process.env.HERMES_SESSION_ID;
+    process.env.HERMES_SESSION_ID = "20260619_190821_7c0afe";
+    try {
+      const refused = await tertulia("send", "kitchen", "Dinner is ready.");
+      expect(refused).toMatchObject({ code: 1, out: "" });
+      expect(refused.err).toContain(
+        "Agent main runs on demo, not on hermes: it has no session 20260619_190821_7c0afe.",
+      );
+    } finally {
+      if (before === undefined) delete process.env.HERMES_SESSION_ID;
+      else process.env.HERMES_SESSION_ID = before;
+    }
+  });
+
   test("H5 without a session it is refused with a hint, and nothing is said", async () => {
     file("config.yaml", ROOMS);
     await start();
@@ -602,7 +631,10 @@ describe("E3 nonsense", () => {
     [["nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia --help`/],
     [["sned"], /Did you mean send\?/],
     [["handoff", "nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia handoff --help`/],
-    [["handoff", "set"], /^usage: Missing required argument 'room'\.\n`tertulia handoff set --help`/],
+    [
+      ["handoff", "clear"],
+      /^usage: The room is missing, and agent main has no home_room\.\n.*agents\.<name>\.home_room/,
+    ],
     [["send"], /^usage: Missing required argument 'text'\.\n/],
     [["send", "a", "b", "c"], /^usage: There are 3 words/],
     [["send", "hi", "--no-session"], /^usage: The room is missing: the configuration names none/],

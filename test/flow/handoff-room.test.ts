@@ -190,6 +190,27 @@ describe("who reads along", () => {
   );
 
   test(
+    "H7 so does somebody who only listens; agents of ours and the owner do not count",
+    inRoom(async (stage, room) => {
+      await stage.alice("console", { agent: "mohe" }).asks("say a secret");
+      await room.person("alice").comes();
+      await room.person("zhiwei", { jid: "zhiwei@test" }).comes();
+      await sends(stage, "hello");
+      expect(boundTo(stage)).toHaveLength(1);
+      await room.person("mallory").comes();
+      await room.person("alice").says("@mohe history");
+      await stage.quiets();
+      expect(boundTo(stage)).toEqual([]);
+      expect(room.shows().join("\n")).not.toContain("a secret");
+      await expect(sends(stage, "hello again")).rejects.toMatchObject({ code: "not_shared" });
+      expect(stage.sql("SELECT kind, id FROM place_reader ORDER BY id")).toEqual([
+        { kind: "person", id: "mallory@test" },
+        { kind: "person", id: "owner" },
+      ]);
+    }),
+  );
+
+  test(
     "D9 H12 a guest of a shared room learns nothing of the owner's other doors, and has no rights of hers",
     inRoom(
       async (stage, room) => {

@@ -305,6 +305,31 @@ describe("agents among themselves", () => {
   );
 
   test(
+    "G5 a bot of somebody else is counted like an agent of ours, and gives no commands",
+    inRoom(
+      async (stage, room) => {
+        const bot = room.person("weather");
+        for (let n = 0; n < 10; n++) {
+          await bot.says("it rains");
+          await stage.quiets();
+        }
+        await bot.says("/new@mohe");
+        await stage.quiets();
+        expect(turns(stage)).toBe(6);
+        expect(room.shows().filter(guarded)).toHaveLength(1);
+        expect(stage.sql("SELECT DISTINCT author_kind FROM message WHERE author_id = 'weather@test'")).toEqual([
+          { author_kind: "bot" },
+        ]);
+      },
+      {
+        agents: agentsInRoom(["mohe"], { mohe: { answer: "always" } }),
+        people: ALICE_AND_BOB,
+        access: { xmpp: { bots: ["weather@test"] } },
+      },
+    ),
+  );
+
+  test(
     "G5 no more than twenty in five minutes, whoever speaks in between",
     inRoom(async (stage, room) => {
       const alice = room.person("alice");

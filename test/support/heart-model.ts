@@ -53,7 +53,7 @@ export class HeartModel {
       const nextId = (): string => (ids++ === 0 ? event.freshId : `${event.freshId}-${ids - 1}`);
       const at: At = { now, nextId, ended: [], settled: [] };
       if (event.kind === "send" || event.kind === "bind") this.#bridge(event, at, outcome.kind === "rejected");
-      if (["duplicate", "rejected", "own", "changed"].includes(outcome.kind) || !("key" in outcome)) continue;
+      if (["duplicate", "rejected", "own", "changed", "noted"].includes(outcome.kind) || !("key" in outcome)) continue;
       const conversation = this.#conversation(outcome.key);
       if (event.kind === "message") this.#land(conversation, event.rules, at, outcome as Landing);
       if (event.kind === "command") this.#command(conversation, event, at, outcome as Landing);

@@ -21,6 +21,8 @@ export interface PersonInRoom {
     text: string,
     options?: { replyTo?: string; isHistory?: boolean; isCaughtUp?: boolean; at?: number },
   ): Promise<string>;
+  /** Comes into the room, and says nothing. */
+  comes(): Promise<void>;
   edits(id: string, text: string): Promise<void>;
   deletes(id: string): Promise<void>;
   /** A private message to an agent, outside every room. */
@@ -70,8 +72,9 @@ export class RoomServer {
         this.stops.push(config.id);
       },
       status: () => ({ state: "online" }),
-      isMe: ({ chatId, userName }: Source) =>
-        config.rooms.some(({ jid }) => jid === chatId) && userName === account.nick,
+      isMe: ({ chatId, userIdAlt, userName }: Source) =>
+        config.rooms.some(({ jid }) => jid === chatId) &&
+        (userIdAlt === undefined ? userName === account.nick : userIdAlt === config.id),
       sender: this.#senderOf(account),
       typing: {
         start: ({ chatId }) => void this.typing.push(`${config.id} writes in ${chatId}`),
@@ -91,6 +94,12 @@ export class RoomServer {
         const reply = replyTo === undefined ? {} : { replyTo: { messageId: replyTo, isOwn: false } };
         return speak(text, { ...more, ...reply, ...(at === undefined ? {} : { saidAt: at }) });
       },
+      comes: () =>
+        this.#tell(room, (account) => {
+          const { source, ...at } = this.#from({ nick, jid, room, id: "" }, account);
+          const { messageId: _, ...someone } = source;
+          return { kind: "reader", eventId: `${room} ${jid}`, source: someone, ...at };
+        }),
       edits: (id, text) => this.#changes(id, { nick, jid, room, kind: "edit", text }),
       deletes: (id) => this.#changes(id, { nick, jid, room, kind: "delete" }),
       tells: async (agent, text) => {
@@ -219,7 +228,7 @@ export class RoomServer {
       isBot: false,
       messageId: id,
     };
-    const target: Target = { door: "push", platform: "xmpp", account: config.id, chatId };
+    const target: Target = { door: "push", platform: "xmpp", account: config.id, scopeId: SERVICE, chatId };
     const vouched = {
       ownName: config.nick ?? config.id.split("@")[0]!,
       ...(this.#isOpen ? { verifiedUser: jid } : {}),

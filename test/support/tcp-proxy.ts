@@ -7,8 +7,8 @@ export interface TcpProxy {
   readonly connections: number;
   /** Both ends see the connection go. */
   cut(): void;
-  /** The line stays open, and nothing comes through any more. */
-  silence(): void;
+  /** The line stays open, and nothing comes through any more; `down`: what the server says. */
+  silence(which?: "both" | "down"): void;
   /** New connections are refused at once while it is shut. */
   isShut: boolean;
   stop(): Promise<void>;
@@ -48,10 +48,10 @@ export async function startTcpProxy(to: number): Promise<TcpProxy> {
         upstream.resetAndDestroy();
       }
     },
-    silence() {
+    silence(which = "both") {
       for (const [client, upstream] of pairs) {
-        client.unpipe(upstream).pause();
-        upstream.unpipe(client).pause();
+        if (which === "both") client.unpipe(upstream).pause();
+        upstream.unpipe(client).resume();
       }
     },
     async stop() {

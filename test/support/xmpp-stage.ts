@@ -11,6 +11,8 @@ import { startEjabberd, startProsody, type XmppServer } from "./xmpp-servers.ts"
 export class XmppListener {
   /** Every event as handed in, in its order: a repeated id too. */
   readonly events: Heard[] = [];
+  /** Whoever was seen in a room. */
+  readonly readers: Heard[] = [];
   readonly log: string[] = [];
   cursor: string | null = null;
   /** While set, nothing can be stored. */
@@ -42,7 +44,7 @@ export class XmppListener {
       commit: async () => [],
       hear: async (events, cursor) => {
         if (this.isBroken) throw new Error("the disk is full");
-        this.events.push(...events);
+        for (const event of events) (event.kind === "reader" ? this.readers : this.events).push(event);
         if (cursor !== undefined) this.cursor = cursor;
       },
     };

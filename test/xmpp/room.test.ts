@@ -300,6 +300,18 @@ describe.each(SERVERS)("rooms, on %s", (kind, start) => {
     expect(await bot.hears("nice")).toMatchObject({ isHistory: false, verifiedUser: ann.jid });
   });
 
+  it("H7 whoever is in the room, before us or after, is told of, once", async () => {
+    const { room, ann, bot } = await kitchen(OPEN);
+    const ben = await stage.person("ben");
+    await ben.join(room, "Ben");
+    await ben.leave(room, "Ben");
+    await ben.join(room, "Benjamin");
+    await ann.saysInRoom(room, "hello");
+    await bot.hears("hello");
+    const readers = bot.readers.map((heard) => ("verifiedUser" in heard ? heard.verifiedUser : undefined));
+    expect(readers).toEqual([ann.jid, ben.jid]);
+  });
+
   it("chat states make no event, and are shown", async () => {
     const { room, ann, bot } = await kitchen();
     const composing = xml("composing", { xmlns: "http://jabber.org/protocol/chatstates" });

@@ -4,7 +4,6 @@ import type { Log } from "../../util/log.ts";
 import type { Inbox } from "../channel.ts";
 import { type Mark, type Marks, readCursor, writeCursor } from "./cursor.ts";
 
-const LONGEST_QUEUE = 2_000;
 const LONGEST_TEXT = 16 * 1024 * 1024;
 const BATCH = 100;
 const RETRY_MS = 1_000;
@@ -25,6 +24,7 @@ export class Hearing {
   readonly #hear: NonNullable<Inbox["hear"]>;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #mostWaiting: number;
   #marks: Marks;
   #queue: Hearsay[] = [];
   #size = 0;
@@ -32,11 +32,12 @@ export class Hearing {
   #isStopped = false;
   #wake = (): void => undefined;
 
-  constructor({ inbox, clock, log }: { inbox: Inbox; clock: Clock; log: Log }) {
+  constructor({ inbox, clock, log, mostWaiting }: { inbox: Inbox; clock: Clock; log: Log; mostWaiting: number }) {
     if (inbox.hear === undefined) throw new Error("The XMPP channel needs an inbox that hears.");
     this.#hear = inbox.hear.bind(inbox);
     this.#clock = clock;
     this.#log = log;
+    this.#mostWaiting = mostWaiting;
     this.#marks = readCursor(inbox.cursor);
   }
 
@@ -45,10 +46,14 @@ export class Hearing {
     return this.#marks[place];
   }
 
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
   /** False: there is no room for it. */
   put(heard: Hearsay): boolean {
     const size = sizeOf(heard);
-    if (this.#isStopped || this.#queue.length >= LONGEST_QUEUE || this.#size + size > LONGEST_TEXT) return false;
+    if (this.#isStopped || this.#queue.length >= this.#mostWaiting || this.#size + size > LONGEST_TEXT) return false;
     this.#queue.push(heard);
     this.#size += size;
     this.#work ??= this.#run();

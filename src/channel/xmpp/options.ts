@@ -40,7 +40,7 @@ export interface XmppChannelOptions {
   readonly resolve?: (domain: string) => Promise<readonly string[]>;
 }
 
-/** Waits, in ms. */
+/** Waits, in ms; and two amounts. */
 export interface XmppPace {
   /** Before the first new connection; each further one waits twice as long, up to the longest. */
   readonly reconnectMs: number;
@@ -63,6 +63,8 @@ export interface XmppPace {
   readonly answerMs: number;
   /** Messages from before the first join that are recorded. */
   readonly history: number;
+  /** Messages that wait to be stored; those beyond it are read from the archive later. */
+  readonly mostWaiting: number;
 }
 
 export const PACE: XmppPace = {
@@ -78,6 +80,7 @@ export const PACE: XmppPace = {
   aliveWithinMs: 10_000,
   answerMs: 30_000,
   history: 30,
+  mostWaiting: 2_000,
 };
 
 /** What both servers close the stream for when a stanza is larger: the whole of it, markup and escapes included. */

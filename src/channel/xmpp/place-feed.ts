@@ -128,15 +128,24 @@ export class PlaceFeed {
     const live = new Set(this.#buffer.map(({ id }) => id));
     for (const { id, at, message } of messages) {
       if (live.has(id)) continue;
-      while (!this.#put({ message, id, at, when })) await this.#options.hearing.settled();
+      if (!(await this.#putInTime({ message, id, at, when }))) return;
     }
     await this.#options.hearing.settled();
   }
 
   async #flush(): Promise<void> {
     for (let next = this.#buffer.shift(); next !== undefined; next = this.#buffer.shift()) {
-      while (!this.#put(next)) await this.#options.hearing.settled();
+      if (!(await this.#putInTime(next))) return;
     }
+  }
+
+  /** Waits for room. False: the channel stops, and it comes again at the next start. */
+  async #putInTime(overheard: Overheard): Promise<boolean> {
+    while (!this.#put(overheard)) {
+      if (this.#options.hearing.isStopped) return false;
+      await this.#options.hearing.settled();
+    }
+    return true;
   }
 
   /** False: there is no room for it. */

@@ -1,4 +1,6 @@
 import type { Element } from "@xmpp/client";
+import type { Source } from "../../message/source.ts";
+import type { Target } from "../../message/target.ts";
 import type { Channel, ChannelStatus, Inbox } from "../channel.ts";
 import { Archive } from "./archive.ts";
 import { createEchoMark } from "./echo-mark.ts";
@@ -37,7 +39,8 @@ class XmppChannel implements Channel {
 
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
-    this.#parts = this.#assemble(new Hearing({ inbox, clock, log }));
+    const hearing = new Hearing({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
+    this.#parts = this.#assemble(hearing, inbox);
     await this.#parts.connection.start();
     this.#goRound();
   }
@@ -75,6 +78,7 @@ class XmppChannel implements Channel {
 
   readonly sender: NonNullable<Channel["sender"]> = {
     recognisesRepeats: false,
+    looksBack: true,
     send: async (target, text, options) =>
       this.#parts === null
         ? { kind: "offline", reason: "The channel is not running." }
@@ -86,7 +90,12 @@ class XmppChannel implements Channel {
     stop: (target) => this.#parts?.sender.stop(target),
   };
 
-  #assemble(hearing: Hearing): Parts {
+  isMe({ chatId, userId }: Source): boolean {
+    const room = this.#parts?.rooms.get(bareOf(chatId ?? ""));
+    return room !== undefined && userId !== undefined && room.isMe(userId);
+  }
+
+  #assemble(hearing: Hearing, inbox: Inbox): Parts {
     const { account, clock, chance, log, resolve } = this.#options;
     const pace = this.#pace;
     const echoes = createEchoMark(`${this.account} ${account.password}`);
@@ -113,6 +122,15 @@ class XmppChannel implements Channel {
       },
     });
     const archive = new Archive(connection);
+    /** `""`: the direct chats. */
+    const caughtUp = (place: string, hasArchive: boolean): void => {
+      parts.sender.caughtUp(place, hasArchive);
+      const covers = ({ chatId }: Target): boolean => (place === "" ? !rooms.has(chatId) : bareOf(chatId) === place);
+      // A channel that stops in the middle has not read it all.
+      this.#fireAndLog(
+        hearing.settled().then(() => (hearing.isStopped ? undefined : inbox.caughtUp?.(covers, hasArchive))),
+      );
+    };
     const onEcho = (id: string, externalId = id): void => parts.sender.echoed(id, externalId);
     for (const given of account.rooms) {
       const room = roomFrom(given);
@@ -122,11 +140,11 @@ class XmppChannel implements Channel {
         jid: room.jid,
         nick: (room.nick ?? account.nick ?? localOf(account.jid)).normalize("NFC"),
         password: room.password,
-        onCaughtUp: (place, hasArchive) => parts.sender.caughtUp(place, hasArchive),
+        onCaughtUp: (place, hasArchive) => caughtUp(place, hasArchive),
       });
       rooms.set(made.jid, made);
     }
-    const onCaughtUp = (hasArchive: boolean): void => parts.sender.caughtUp("", hasArchive);
+    const onCaughtUp = (hasArchive: boolean): void => caughtUp("", hasArchive);
     const shared = { connection, clock, pace, echoes, roomOf };
     const direct = new XmppDirect({ ...shared, archive, hearing, log, onEcho, onCaughtUp });
     const sender = new XmppSender({ ...shared, direct, whyDown: () => describeStatus(this.status()) });
@@ -184,7 +202,7 @@ class XmppChannel implements Channel {
     });
   }
 
-  #fireAndLog(work: Promise<void>): void {
+  #fireAndLog(work: Promise<unknown>): void {
     work.catch((err) => this.#options.log.warn({ err, account: this.account }, "xmpp: a session could not be set up"));
   }
 }

@@ -80,6 +80,7 @@ export class XmppRoom {
   readonly #feed: PlaceFeed;
   /** By the room's id, and by author and author's id: messages that edits, deletions and replies may name. */
   readonly #known = new Recent<KnownMessage>(4_000);
+  readonly #readers = new Recent<true>(4_000);
   #state: RoomState = { is: "away", reason: "not joined yet" };
   #features = new Set<string>();
   #ownOccupantId: string | undefined;
@@ -181,8 +182,33 @@ export class XmppRoom {
     }
     const isOwn = presence.codes.has("110") || (presence.isGone && presence.nick === this.nick);
     this.#occupants.note(presence);
+    if (!isOwn && !presence.isGone) this.#noteReader(presence.nick);
     if (isOwn) this.#ownPresence(presence);
     else if (presence.isGone && presence.nick === this.#options.nick) this.#takeNickBack();
+  }
+
+  /** Whoever is there reads along (H7). Each is told of once in this channel's life. */
+  #noteReader(nick: string): void {
+    const { connection, clock, hearing } = this.#options;
+    const verified = this.identify(nick);
+    const author = verified === null ? `${this.jid}/${nick}` : (verified.jid ?? addressOf(this.jid, verified));
+    if (author === connection.address || this.#readers.get(author) === true) return;
+    const at = { platform: "xmpp", account: connection.address, scopeId: this.#service, chatId: this.jid } as const;
+    const isIn = hearing.put({
+      place: this.jid,
+      events: [
+        {
+          kind: "reader",
+          eventId: `${this.jid}/reader/${author}`,
+          source: { ...at, chatName: this.name, chatType: "group", userId: author, userName: nick, isBot: false },
+          target: { door: "push", ...at },
+          saidAt: clock.now(),
+          isOwn: false,
+          ...(verified === null ? {} : { verifiedUser: author }),
+        },
+      ],
+    });
+    if (isIn) this.#readers.set(author, true);
   }
 
   /** A groupchat message. */
@@ -223,6 +249,13 @@ export class XmppRoom {
   nickOf({ jid, occupantId }: PrivateIdentity): string | undefined {
     const found = jid === undefined ? this.#occupants.withId(occupantId ?? "") : this.#occupants.withJid(jid);
     return found?.nick;
+  }
+  /** Whether an author, as another account in the room has heard him, is this account. */
+  isMe(author: string): boolean {
+    if (this.#state.is !== "joined") return false;
+    const occupantId = this.#ownOccupantId;
+    const asOccupant = occupantId === undefined ? undefined : addressOf(this.jid, { occupantId });
+    return [this.#options.connection.address, asOccupant, `${this.jid}/${this.#state.nick}`].includes(author);
   }
   isOwnNick(nick: string): boolean {
     return nick === this.nick;

@@ -43,6 +43,7 @@ const PASSING = new Set(["resource-constraint", "policy-violation", "remote-serv
 export class XmppSender implements MessageSender, TypingShower {
   /** No server drops a repeated id, and after a restart of ours nobody knows what was under way. */
   readonly recognisesRepeats = false;
+  readonly looksBack = true;
   readonly #options: XmppSenderOptions;
   readonly #pending = new Map<string, Pending>();
 
@@ -163,12 +164,13 @@ export class XmppSender implements MessageSender, TypingShower {
     }
   }
 
-  #wayTo({ chatId }: Target): Way | SendResult {
-    const { roomOf } = this.#options;
+  #wayTo({ chatId, scopeId }: Target): Way | SendResult {
     const private_ = readAddress(chatId);
-    const room = roomOf(private_?.room ?? chatId);
-    if (private_ === null && room === undefined) return { type: "chat", to: chatId, place: "", isRoom: false };
-    if (room === undefined) return { kind: "failed", reason: `The account is not in the room ${private_!.room}.` };
+    const jid = private_?.room ?? chatId;
+    const room = this.#options.roomOf(jid);
+    if (room === undefined && private_ === null && scopeId === undefined)
+      return { type: "chat", to: chatId, place: "", isRoom: false };
+    if (room === undefined) return { kind: "failed", reason: `The account is not in the room ${jid}.` };
     if (room.state.is === "closed") return { kind: "failed", reason: `Not in ${room.jid}: ${room.state.reason}.` };
     if (room.state.is !== "joined") {
       const why = room.state.is === "away" ? room.state.reason : "joining it";

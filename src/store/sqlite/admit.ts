@@ -112,6 +112,9 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
         return admitBind(context, event);
       case "job":
         return admitJob(context, event);
+      case "reader":
+        addReader(db, placeFor(db, batch.agent, event.source), event.author, batch.now);
+        return { kind: "noted" };
       case "own":
         return admitOwn(context, event);
       case "edit":
@@ -160,7 +163,7 @@ function refuse(
 
 /** Of somebody nobody knows only the fact is kept, not the words. */
 function isStranger(event: InboundEvent): boolean {
-  if (event.kind === "refused" || event.kind === "own") return false;
+  if (event.kind === "refused" || event.kind === "own" || event.kind === "reader") return false;
   const speaker = "speaker" in event ? event.speaker : event.by;
   if (speaker === null) return false;
   return speaker.person === undefined || speaker.person.role === "guest";
@@ -767,14 +770,14 @@ function answerable(
 function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   const { db, batch, now } = context;
   const known = seen(db, batch.account, event.eventId);
-  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null };
+  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null, lane: null };
   const { platform, chatId = "", messageId: externalId } = event.source;
   const { originId, text } = event;
   const delivery = deliveryOfEcho(db, { platform, chatId, externalId, originId, text, account: batch.account });
   if (delivery !== undefined) {
     confirmDelivery(db, delivery, externalId);
     remember(db, batch, event.eventId, delivery.message_id);
-    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id };
+    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id, lane: delivery.lane };
   }
   const placeId = placeFor(db, batch.agent, event.source);
   const stored =
@@ -791,7 +794,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
       ...(externalId === undefined ? {} : { externalId }),
     });
   remember(db, batch, event.eventId, messageId);
-  return { kind: "own", messageId, deliveryId: null };
+  return { kind: "own", messageId, deliveryId: null, lane: null };
 }
 
 /** T6: each agent's account brings it; the first one changes the message, for all of them. */

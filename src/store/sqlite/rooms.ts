@@ -91,7 +91,8 @@ export function deliveryOfEcho(db: Database, echo: Echo): DeliveryRecord | undef
   const origin = ORIGIN_ID.exec(echo.originId ?? "")?.[1];
   const byOrigin =
     origin === undefined ? undefined : db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ?", Number(origin));
-  if (byOrigin !== undefined && isThere(byOrigin, echo)) return byOrigin;
+  // Our own id says enough: of a private message through a room the address differs from the chat.
+  if (byOrigin !== undefined && isOf(byOrigin, echo)) return byOrigin;
   const known =
     echo.externalId === undefined
       ? []
@@ -109,14 +110,16 @@ function saysSo(row: DeliveryRecord, text: string): boolean {
   return deliveryText(deliveryOf(row)).trim() === text.trim();
 }
 
-function isThere(row: DeliveryRecord, { platform, chatId, account }: Echo): boolean {
+function isOf(row: DeliveryRecord, { platform, account }: Echo): boolean {
   const target = JSON.parse(row.target) as Target;
   return (
-    target.door === "push" &&
-    target.platform === platform &&
-    accountId(platform, target.chatId) === accountId(platform, chatId) &&
-    (account === undefined || target.account === account)
+    target.door === "push" && target.platform === platform && (account === undefined || target.account === account)
   );
+}
+
+function isThere(row: DeliveryRecord, echo: Echo): boolean {
+  const target = JSON.parse(row.target) as Target;
+  return isOf(row, echo) && accountId(echo.platform, target.chatId) === accountId(echo.platform, echo.chatId);
 }
 
 /** The platform shows the words: they are delivered, whatever became of the attempt that sent them. */
