@@ -107,6 +107,7 @@ export interface Config {
   readonly pool: { readonly idleMinutes: number; readonly maxWarm: number };
   readonly handoff: { readonly ttlMs: number };
   readonly delivery: { readonly ttlMs: number };
+  readonly digest: DigestConfig;
   /** C5: what the model sees has stand-ins for user and chat ids. */
   readonly redactPii: boolean;
   /** By key path as written in the file, without the defaults; `originOf` reads it. */
@@ -146,6 +147,18 @@ export interface PersonConfig {
   readonly name?: string;
   readonly role: Role;
   readonly tokens: readonly string[];
+}
+
+/** D1. */
+export interface DigestConfig {
+  /** Whose files are kept, absolute; null: none are. */
+  readonly home: string | null;
+  readonly intervalMs: number;
+  readonly idleMinutes: number;
+  readonly limit: number;
+  readonly lang: "en" | "zh";
+  /** Beginnings of messages that nobody said, besides the known ones. */
+  readonly noise: readonly string[];
 }
 
 export interface RoomConfig {
@@ -203,6 +216,7 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     },
     client: present({ token, sessionId }),
     ...build(settings),
+    digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
     origins,
   });
 }
@@ -401,6 +415,11 @@ function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfi
     headers: table(headers, (value) => value),
     ...present({ preset, baseUrl: base_url, key, window, maxOutput: max_output }),
   };
+}
+
+function digestConfig(written: Settings["digest"], home: string | null): DigestConfig {
+  const { interval, idle_minutes, limit, lang, noise } = written;
+  return { home, intervalMs: interval, idleMinutes: idle_minutes, limit, lang, noise };
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

@@ -6,6 +6,9 @@ import type { Config } from "./config.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import type { Person } from "./conversation/person.ts";
+import { type Digest, type DigestSettings, NOISE, readDigest } from "./digest/digest.ts";
+import { DigestKeeper } from "./digest/digest-keeper.ts";
+import { createOwnTalks } from "./digest/own-talks.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
@@ -82,6 +85,8 @@ export class Gateway {
   readonly #intake: EventIntake;
   readonly #ownDoors: OwnDoors;
   readonly #bridge: Bridge;
+  /** Null where no home is configured. */
+  readonly #digestKeeper: DigestKeeper | null;
   #claim: Claim | null = null;
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #cancelPrune = (): void => undefined;
@@ -168,6 +173,22 @@ export class Gateway {
     const about = (agent: string) => known.get(agent) ?? describeAgent(config, agent);
     this.#ownDoors = new OwnDoors({ config, reader: store, clock, ids, intake: this.#intake, warmth, about });
     this.#bridge = new Bridge({ config, reader: store, clock, ids, intake: this.#intake });
+    this.#digestKeeper = this.#createDigestKeeper(config);
+  }
+
+  #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {
+    if (digest.home === null) return null;
+    return new DigestKeeper({
+      home: digest.home,
+      intervalMs: digest.intervalMs,
+      source: createOwnTalks(this.#store),
+      settings: digestSettings(this.config),
+      rendering: { lang: digest.lang, timezone },
+      clock: this.#clock,
+      nonce: () => this.#ids.token().slice(0, 12),
+      onWritten: (files) => this.#log.info({ home: digest.home, files }, "the digest was written"),
+      onFault: (cause) => this.#fault(cause),
+    });
   }
 
   get reader(): StoreReader {
@@ -201,6 +222,7 @@ export class Gateway {
     await this.#outbox.start();
     for (const channel of this.#channels) await this.#open(channel);
     this.#prune();
+    this.#digestKeeper?.start();
   }
 
   /** Running turns get the grace of a stop; then they are interrupted and their authors told. Nothing stays open. */
@@ -208,6 +230,7 @@ export class Gateway {
     if (this.#state === "stopped" || this.#state === "stopping") return;
     this.#state = "stopping";
     this.#cancelPrune();
+    await this.#digestKeeper?.stop();
     await Promise.all(this.#channels.map((channel) => channel.stop()));
     await this.#intake.stop();
     this.#runner.stopAll({ kind: "shutdown" });
@@ -247,6 +270,11 @@ export class Gateway {
       now: this.#clock.now(),
       nonce: this.#ids.token(),
     });
+  }
+
+  /** D1: what was said last at the owner's doors. */
+  digest(): Promise<Digest> {
+    return readDigest(createOwnTalks(this.#store), digestSettings(this.config), this.#clock.now());
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */
@@ -364,4 +392,9 @@ export class Gateway {
     const error = asTertuliaError(cause);
     this.#log.error({ err: error, cause: error.cause }, `${error.code}: ${error.message}`);
   }
+}
+
+function digestSettings({ digest }: Config): DigestSettings {
+  const { idleMinutes, limit, noise } = digest;
+  return { idleMinutes, limit, noise: [...NOISE, ...noise] };
 }

@@ -9,6 +9,7 @@ import type { Log } from "../util/log.ts";
 import { callerOf } from "./caller.ts";
 import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";
+import { digest } from "./digest.ts";
 import { eventStream } from "./event-stream.ts";
 import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
@@ -140,6 +141,7 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
   app.route("/api/sessions", sessions(gateway));
   app.route("/api/messages", messages(gateway));
   app.route("/api/events", eventStream(gateway, closing));
+  app.route("/api/digest", digest(gateway));
   app.route("/api", handoff(gateway));
   app.route("/api", refusedEvents(gateway));
   app.route("/api", statusRoutes(options));

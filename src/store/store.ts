@@ -489,6 +489,13 @@ export interface StoreReader {
     only?: "standing";
     limit: number;
   }): Promise<readonly EntryRow[]>;
+  /**
+   * D9: sessions of a person whose home is a direct chat or a terminal of that person, each with the platform of its home and the time of
+   * its last user or assistant entry. Jobs, imported sessions and those without a word are not among them.
+   */
+  directSessions(personId: string): Promise<readonly DirectSession[]>;
+  /** The last things said in such a session, oldest first, without what was said in places that are not the person's own. */
+  directRows(query: { sessionId: string; personId: string; limit: number }): Promise<readonly DirectRow[]>;
   bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): Promise<readonly BindingRow[]>;
   /** Messages of a place after a place sequence, oldest first. */
   placeMessages(query: { placeId: number; after: number; limit: number }): Promise<readonly Message[]>;
@@ -624,6 +631,16 @@ export interface EntryRow {
   readonly prompted: boolean;
   /** Own words that are not delivered yet, or never were (O4). */
   readonly delivery: DeliveryState | null;
+}
+export interface DirectSession {
+  readonly sessionId: string;
+  readonly platform: Platform;
+  readonly lastAt: number;
+}
+export interface DirectRow {
+  readonly role: "user" | "assistant";
+  readonly text: string;
+  readonly at: number | null;
 }
 export interface BindingRow {
   readonly conversationId: number;

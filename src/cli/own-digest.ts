@@ -1,0 +1,15 @@
+import type { Config } from "../config.ts";
+import { type Digest, NOISE, readDigest } from "../digest/digest.ts";
+import { createOwnTalks } from "../digest/own-talks.ts";
+import { readState } from "./state.ts";
+
+/** The digest of our own store: the running gateway's, or that of its file. */
+export async function ownDigest(config: Config): Promise<Digest> {
+  const { idleMinutes, limit, noise } = config.digest;
+  const settings = { idleMinutes, limit, noise: [...NOISE, ...noise] };
+  const digest = await readState<Digest>(config, {
+    gateway: (client) => client.get("/api/digest"),
+    file: (reader) => readDigest(createOwnTalks(reader), settings, Date.now()),
+  });
+  return digest ?? { sections: [], notes: [`There is no state in ${config.home} yet.`] };
+}
