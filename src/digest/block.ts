@@ -93,7 +93,8 @@ export function addBlock(
 export function removeBlock(bytes: Buffer, block: Found & { kind: "block" }): Buffer {
   const before = bytes.subarray(0, block.lineFrom);
   const after = bytes.subarray(block.lineTo);
-  const size = before.at(-2) === 13 && before.at(-1) === 10 ? 2 : before.at(-1) === 10 ? 1 : 0;
+  // A lone CR in front of it is the file's own.
+  const size = before.toString("latin1").endsWith(block.newline) ? block.newline.length : 0;
   const rest = before.subarray(0, before.length - size);
   // Without a line end of its own the text before would run into the text after.
   const isAlone = after.length === 0 || rest.length === 0 || rest.at(-1) === 10;

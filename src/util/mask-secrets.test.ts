@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { cutBefore, maskOf, maskSecrets } from "./mask-secrets.ts";
 
@@ -94,4 +95,50 @@ test("D6: a long text without spaces, or with many signs, takes no time", () => 
   ])
     maskSecrets(text);
   expect(performance.now() - from).toBeLessThan(5_000);
+});
+
+/** Written by somebody who has not seen the module; in parts, so that the file holds no secret's form. */
+interface Corpus {
+  readonly positive: readonly { readonly kind: string; readonly text: Parts; readonly secrets: readonly Parts[] }[];
+  readonly negative: readonly { readonly kind: string; readonly text: Parts }[];
+}
+type Parts = string | readonly string[];
+
+const joined = (parts: Parts): string => (typeof parts === "string" ? parts : parts.join(""));
+const corpus = JSON.parse(
+  readFileSync(new URL("../../test/support/mask-corpus.json", import.meta.url), "utf8"),
+) as Corpus;
+
+test("D6: G-SYN-01: over the corpus recall is at least 99 %, precision at least 98 %", () => {
+  const missed = corpus.positive.filter(({ text, secrets }) => {
+    const masked = maskSecrets(joined(text));
+    return secrets.some((secret) => masked.includes(joined(secret)));
+  });
+  const harmed = corpus.negative.filter(({ text }) => maskSecrets(joined(text)) !== joined(text));
+  const found = corpus.positive.length - missed.length;
+  const recall = found / corpus.positive.length;
+  const precision = found / (found + harmed.length);
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  console.info(
+    `masking: recall ${percent(recall)} of ${corpus.positive.length} secrets, precision ${percent(precision)} (${harmed.length} of ${corpus.negative.length} harmless texts changed)`,
+  );
+  for (const { kind, text } of [...missed, ...harmed]) console.info(`  ${kind}: ${joined(text).slice(0, 120)}`);
+  expect(corpus.positive.length).toBeGreaterThanOrEqual(120);
+  expect(corpus.negative.length).toBeGreaterThanOrEqual(120);
+  expect(recall).toBeGreaterThanOrEqual(0.99);
+  expect(precision).toBeGreaterThanOrEqual(0.98);
+});
+
+test("D6: a masked text stays as it is when it is masked again", () => {
+  for (const { text } of [...corpus.positive, ...corpus.negative]) {
+    const masked = maskSecrets(joined(text));
+    expect(maskSecrets(masked)).toBe(masked);
+  }
+});
+
+test("D6: no line of the corpus has the form of a real key in one piece", () => {
+  const raw = readFileSync(new URL("../../test/support/mask-corpus.json", import.meta.url), "utf8");
+  expect(raw).not.toMatch(
+    /AKIA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{30}|sk-[A-Za-z0-9]{30}|xox[bp]-\d{10}|AIza[\w-]{35}|BEGIN [A-Z ]*PRIVATE KEY/,
+  );
 });

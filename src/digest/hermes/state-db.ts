@@ -76,7 +76,8 @@ export class HermesDb {
     try {
       return read();
     } finally {
-      if (this.#db.isTransaction) this.#db.exec("COMMIT");
+      // It only read; where a page is damaged there is nothing to commit.
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
     }
   }
 

@@ -29,20 +29,24 @@ export function createHermesTalks({ path, owners = [] }: HermesTalksOptions): Di
 
 function talksIn(db: HermesDb, owners: readonly string[], query: TalksQuery): Talks {
   const judgement = judge(readSessions(db, query.now), owners);
+  const notes = notesOf(judgement);
   const lastAt = lastTimes(db, query.now);
   const candidates = new Map<string, Candidate[]>();
   for (const { session, standing } of judgement.judged) {
     if (standing !== "own") continue;
-    const at = lastAt(session.id);
+    const at = unlessDamaged(session.id, notes, () => lastAt(session.id)) ?? null;
     if (at === null) continue;
     const known = candidates.get(session.source);
     if (known === undefined) candidates.set(session.source, [{ id: session.id, lastAt: at }]);
     else known.push({ id: session.id, lastAt: at });
   }
   const rows = new HermesRows(db, query.now);
-  const notes = notesOf(judgement);
   const talks = [...candidates].flatMap(([platform, ofPlatform]) => {
-    const talk = latestTalk(platform, ofPlatform, (id) => rowsOf(rows, id, query, notes));
+    const talk = latestTalk(
+      platform,
+      ofPlatform,
+      (id) => unlessDamaged(id, notes, () => rowsOf(rows, id, query)) ?? [],
+    );
     return talk === null ? [] : [talk];
   });
   return { talks, notes };
@@ -63,30 +67,31 @@ function lastTimes(db: HermesDb, now: number): (id: string) => number | null {
 }
 
 /** The last rows; more of them until one is a user's. */
-function rowsOf(
-  rows: HermesRows,
-  id: string,
-  { rows: count, noise }: TalksQuery,
-  notes: string[],
-): readonly DigestRow[] {
+function rowsOf(rows: HermesRows, id: string, { rows: count, noise }: TalksQuery): readonly DigestRow[] {
   let found: readonly DigestRow[] = [];
   let before: number | undefined;
+  for (let page = 0; page < PAGES; page++) {
+    const read = rows.last(id, count, before);
+    const shown = withoutNoise(
+      read.flatMap(({ row }) => (row === null ? [] : [row])),
+      noise,
+    );
+    found = [...shown, ...found];
+    if (read.length < count || shown.some((row) => row.role === "user")) break;
+    before = Math.min(...read.map((row) => row.id));
+  }
+  return found;
+}
+
+/** Damaged pages cost the session whose rows stand there, and no other. */
+function unlessDamaged<T>(id: string, notes: string[], read: () => T): T | undefined {
   try {
-    for (let page = 0; page < PAGES; page++) {
-      const read = rows.last(id, count, before);
-      const shown = withoutNoise(
-        read.flatMap(({ row }) => (row === null ? [] : [row])),
-        noise,
-      );
-      found = [...shown, ...found];
-      if (read.length < count || shown.some((row) => row.role === "user")) break;
-      before = Math.min(...read.map((row) => row.id));
-    }
+    return read();
   } catch (cause) {
     if (!isDamage(cause)) throw cause;
     notes.push(`Session ${id} is damaged in the file, and left out.`);
+    return undefined;
   }
-  return found;
 }
 
 export function notesOf({ judged, assumed, unclear }: Judgement): string[] {
