@@ -21,7 +21,9 @@ import { createRuntimes, describeAgent } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
+  ImportResult,
   InboundEvent,
+  KeepChange,
   Settled,
   Store,
   StoreReader,
@@ -270,6 +272,15 @@ export class Gateway {
       now: this.#clock.now(),
       nonce: this.#ids.token(),
     });
+  }
+
+  /** H13: a batch of another program's sessions. Throws `agent_unknown`. */
+  async import(change: Omit<Extract<KeepChange, { kind: "import" }>, "kind" | "now">): Promise<ImportResult> {
+    this.#mustRun();
+    if (!Object.hasOwn(this.config.agents, change.agent))
+      throw new TertuliaError("agent_unknown", `There is no agent ${change.agent}.`);
+    const kept = await this.#store.keep({ kind: "import", now: this.#clock.now(), ...change }, this.#holdClaim());
+    return kept.imported ?? { sessions: 0, messages: 0, wentOn: [] };
   }
 
   /** D1: what was said last at the owner's doors. */

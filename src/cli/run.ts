@@ -141,6 +141,18 @@ export async function run(argv: readonly string[]): Promise<void> {
     (await import("./digest.ts")).digestUninstall({ ...global(), ...options }),
   );
 
+  const bring = program.command("import").description("bring in what another program holds");
+  bring
+    .command("hermes")
+    .description("the sessions of a Hermes state.db, with their messages; twice is once")
+    .requiredOption("--state <path>", "the state.db of Hermes; it is only read")
+    .option("--agent <name>", "the agent they become sessions of (default: the configured one)")
+    .option("--owner <platform:id...>", "whose direct chats are the owner's, as in telegram:42")
+    .option("--dry-run", "say what would be done, and do nothing")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", "\nExample: tertulia import hermes --state ~/.hermes/state.db --dry-run")
+    .action(async (options) => (await import("./import.ts")).importHermes({ ...global(), ...options }));
+
   program
     .command("doctor")
     .description("check the machine, the configuration and the state; change nothing")

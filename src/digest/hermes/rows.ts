@@ -83,13 +83,12 @@ export class HermesRows {
     return this.#read(this.#last(session, before, count));
   }
 
-  /** The next `count` raw rows after an id, oldest first. */
-  next(session: string, count: number, after: number): readonly ReadRow[] {
-    return this.#read(this.#next(session, after, count));
+  /** The next `count` raw rows after an id, oldest first; `seen` is what earlier calls gave of this session. */
+  next(session: string, count: number, after: number, seen: Set<string>): readonly ReadRow[] {
+    return this.#read(this.#next(session, after, count), seen);
   }
 
-  #read(records: readonly MessageRecord[]): readonly ReadRow[] {
-    const seen = new Set<string>();
+  #read(records: readonly MessageRecord[], seen = new Set<string>()): readonly ReadRow[] {
     return inDisplayOrder(records).map((record) => {
       const at = timeIn(record.timestamp, this.#now);
       const read = rowOf(record, at);
@@ -113,7 +112,7 @@ function inDisplayOrder(records: readonly MessageRecord[]): readonly MessageReco
 /** A compaction carries the end of a session forward: the same row twice. */
 function identityOf({ display_identity, timestamp }: MessageRecord, { role, text }: HermesRow): string {
   if (display_identity instanceof Uint8Array) return `identity ${Buffer.from(display_identity).toString("hex")}`;
-  return `${role} ${String(timestamp)} ${text}`;
+  return `${role} ${String(timestamp)} ${text.length} ${text.slice(0, 80)}`;
 }
 
 /** The table of docs/digest.md, row by row. */

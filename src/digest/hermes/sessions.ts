@@ -176,8 +176,7 @@ export type Standing =
   /** A job of the clock. */
   | "job"
   /** A program at the API or a webhook. */
-  | "program"
-  | "put away";
+  | "program";
 
 export interface Judged {
   readonly session: HermesSession;
@@ -204,7 +203,7 @@ const PROGRAMS: readonly string[] = ["api_server", "webhook", "msgraph_webhook",
 export function judge(sessions: readonly HermesSession[], owners: readonly string[]): Judgement {
   const people = new Map<string, Set<string>>();
   for (const session of sessions) {
-    if (kindOf(session) !== "direct" || session.userId === null) continue;
+    if (kindOf(session) !== "direct" || session.userId === null || isPutAway(session)) continue;
     people.set(session.source, (people.get(session.source) ?? new Set()).add(session.userId));
   }
   const isNamed = (source: string): boolean => owners.some((owner) => owner.startsWith(`${source}:`));
@@ -226,11 +225,15 @@ export function judge(sessions: readonly HermesSession[], owners: readonly strin
   return { judged, assumed, unclear };
 }
 
+/** It was talked, and nobody looks at it any more. */
+export function isPutAway({ isArchived, isHidden }: HermesSession): boolean {
+  return isArchived || isHidden;
+}
+
 function kindOf(session: HermesSession): "terminal" | "direct" | Exclude<Standing, "own" | "stranger"> {
   const { source, relation, chatType, id } = session;
   if (relation === "helper" || HELPERS.includes(source)) return "helper";
   if (source === "cron" || id.startsWith("cron_")) return "job";
-  if (session.isHidden || session.isArchived) return "put away";
   if (PROGRAMS.includes(source)) return "program";
   if (TERMINALS.includes(source)) return "terminal";
   return chatType === null || chatType === "dm" ? "direct" : "group";

@@ -1,7 +1,7 @@
 import { type DigestRow, type DigestSource, type Talks, type TalksQuery, withoutNoise } from "../digest.ts";
 import { type Candidate, latestTalk } from "../latest-talk.ts";
 import { HermesRows } from "./rows.ts";
-import { type Judgement, judge, readSessions } from "./sessions.ts";
+import { isPutAway, type Judgement, judge, readSessions } from "./sessions.ts";
 import { HermesDb, isDamage, window } from "./state-db.ts";
 
 /** How many times `rows` a talk is looked at for a line of its user: an agent at work may call tools hundreds of times. */
@@ -33,7 +33,7 @@ function talksIn(db: HermesDb, owners: readonly string[], query: TalksQuery): Ta
   const lastAt = lastTimes(db, query.now);
   const candidates = new Map<string, Candidate[]>();
   for (const { session, standing } of judgement.judged) {
-    if (standing !== "own") continue;
+    if (standing !== "own" || isPutAway(session)) continue;
     const at = unlessDamaged(session.id, notes, () => lastAt(session.id)) ?? null;
     if (at === null) continue;
     const known = candidates.get(session.source);

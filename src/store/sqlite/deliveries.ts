@@ -1,5 +1,6 @@
 import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
 import type { Database } from "./database.ts";
+import { importSessions } from "./import.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
 /** The verbs `attempt`, `delivered` and `keep`. */
@@ -81,6 +82,8 @@ export function keep(db: Database, change: KeepChange): KeepResult {
     case "title":
       db.run("UPDATE session SET title = ? WHERE id = ?", change.title, change.sessionId);
       return { removed: 0 };
+    case "import":
+      return { removed: 0, imported: importSessions(db, change) };
     case "prune":
       return { removed: prune(db, change.now) };
   }

@@ -14,6 +14,7 @@ import type {
   DirectSession,
   EntryRow,
   ExchangeRow,
+  ForeignSession,
   HomeRow,
   JobRow,
   MessageFate,
@@ -529,6 +530,13 @@ export class SqliteReader implements StoreReader {
       )
       .reverse()
       .map(entryOf);
+  }
+
+  async foreignSessions(runtime: string): Promise<readonly ForeignSession[]> {
+    return this.db.all<{ id: string; sessionId: string; throughId: number }>(
+      "SELECT id, session_id AS sessionId, through_id AS throughId FROM foreign_session WHERE runtime = ? ORDER BY id",
+      runtime,
+    );
   }
 
   async directSessions(personId: string): Promise<readonly DirectSession[]> {
