@@ -228,7 +228,7 @@ describe("D1: the command, beside Hermes", () => {
     const installed = await call("install");
     expect(installed).toMatchObject({ code: 0, err: "" });
     expect(installed.out).toContain("AGENTS.md: created");
-    expect(installed.out).toContain('hermes cron create "5m"');
+    expect(installed.out).toContain('hermes cron create "every 5m"');
     expect(installed.out).toContain("--no-agent --deliver local");
     expect((await call("run")).out).toBe("shared-context/DIGEST.md: written\nAGENTS.md: written\n");
     for (let run = 0; run < 3; run++) expect(await call("run")).toEqual({ code: 0, out: "", err: "" });

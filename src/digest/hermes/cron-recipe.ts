@@ -11,7 +11,10 @@ interface Recipe {
 
 const SCRIPT = "tertulia-digest.sh";
 
-/** How Hermes' own clock runs the digest: a script in its folder of scripts, no agent, nothing sent to anybody. */
+/**
+ * How Hermes' own clock runs the digest: a script in its folder of scripts, no agent, nothing sent to anybody. `every 5m`: a plain `5m`
+ * is once, in five minutes.
+ */
 export function cronRecipe({ home, state, lang, owners, command }: Recipe): string {
   const flags = [
     `--home ${quoted(home)}`,
@@ -25,8 +28,9 @@ export function cronRecipe({ home, state, lang, owners, command }: Recipe): stri
     "",
     `  mkdir -p ${quoted(join(home, "scripts"))}`,
     `  printf '%s\\n' '#!/bin/sh' ${quoted(`exec ${command.map(quoted).join(" ")} digest run ${flags}`)} > ${quoted(script)}`,
-    `  hermes cron create "5m" --name "digest of the other doors" --script ${SCRIPT} --no-agent --deliver local`,
-    "  hermes cron list            # then: hermes cron run ID, hermes cron runs ID",
+    `  hermes cron create "every 5m" --name "digest of the other doors" --script ${SCRIPT} --no-agent --deliver local`,
+    "",
+    "Its clock runs in its gateway. `hermes cron list` shows the job's id, `hermes cron run ID` runs it now, `hermes cron runs ID` lists its runs.",
     "",
     `The block in AGENTS.md is read by sessions whose working folder is ${home}; for the gateway, set terminal.cwd in`,
     `${join(home, "config.yaml")} to it. The guide in SOUL.md is read by every session. Both are read when a session begins.`,
