@@ -7,6 +7,7 @@ import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { measureContext } from "./context.ts";
+import { measureDigest } from "./digest.ts";
 import { measureDurableTurns } from "./durable-turns.ts";
 import { measureHistory } from "./history.ts";
 import { measureHttp } from "./http.ts";
@@ -20,7 +21,15 @@ const effort = isQuick ? QUICK : FULL;
 const from = performance.now();
 build();
 const rows: Row[] = [];
-for (const measure of [measureHttp, measureHistory, measureContext, measureStart, measureMemory, measureDurableTurns]) {
+for (const measure of [
+  measureHttp,
+  measureHistory,
+  measureContext,
+  measureStart,
+  measureMemory,
+  measureDurableTurns,
+  measureDigest,
+]) {
   rows.push(...(await measure(effort)));
   process.stderr.write(`${measure.name}: ${seconds()} s\n`);
 }
