@@ -24,6 +24,10 @@ export const MODEL_PRESETS = [
 ] as const;
 export type ModelPreset = (typeof MODEL_PRESETS)[number];
 
+/** Agents whose command is known; `runtime/acp/presets.ts` has them. */
+export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "hermes", "qwen"] as const;
+export type AgentPreset = (typeof AGENT_PRESETS)[number];
+
 export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
@@ -132,12 +136,42 @@ export const httpRuntime = section({
   error: "preset or base_url is needed",
 });
 
+export const acpRuntime = section({
+  kind: z.literal("acp", { error: "acp" }),
+  preset: oneOf(AGENT_PRESETS).optional(),
+  command: words("a program, by its name or its path").optional(),
+  args: z.array(z.string({ error: "a text" }), { error: "a list of texts" }).optional(),
+  env: mapOf(
+    "variables by name",
+    words("the name of a variable", (name) => /^[A-Za-z_]\w*$/.test(name)),
+    z.string({ error: "a text" }),
+  ).default({}),
+  context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name)).optional(),
+}).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
+  error: "preset or command is needed",
+});
+
+export const hermesRuntime = section({
+  kind: z.literal("hermes", { error: "hermes" }),
+  base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
+    .refine((url) => !isHttpUrl(url) || !namesUser(url), {
+      error: "an address without user and password; what signs in belongs in `key`",
+    })
+    .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
+    .optional(),
+  model: words("a model route of Hermes").optional(),
+  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
+  idle_timeout: duration("1s", "1d").prefault("5m"),
+});
+
 export const agent = section({
   display_name: words("a text").optional(),
   prompt: words("a text").optional(),
-  runtime: z.discriminatedUnion("kind", [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime], {
-    error: "demo, http, as in `runtime: { kind: demo }`",
-  }),
+  runtime: z.discriminatedUnion(
+    "kind",
+    [section({ kind: z.literal("demo", { error: "demo" }) }), httpRuntime, acpRuntime, hermesRuntime],
+    { error: "demo, http, acp, hermes, as in `runtime: { kind: demo }`" },
+  ),
   default_session: words("the id of a session").optional(),
   busy_mode: oneOf(BUSY_MODES).optional(),
   handoff_ttl: duration("1s", "7d").optional(),

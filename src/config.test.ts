@@ -3,7 +3,15 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Config, type ConfigFlags, configKeys, loadConfig, originOf, rulesFor } from "./config.ts";
+import {
+  type Config,
+  type ConfigFlags,
+  configKeys,
+  inheritedEnvironment,
+  loadConfig,
+  originOf,
+  rulesFor,
+} from "./config.ts";
 import { TertuliaError } from "./errors.ts";
 import type { Source } from "./message/source.ts";
 
@@ -197,7 +205,7 @@ describe("E2: what is not understood stops the start", () => {
       "The configuration has 7 problems.",
       "config.yaml:2: http.port: 99999 is not allowed; allowed: a whole number from 0 to 65535",
       expect.stringMatching(/^config.yaml:10: agents.Main: "Main" is no name for it; allowed: a-z, 0-9/),
-      'config.yaml:11: agents.nova.runtime.kind: "demon" is not allowed; allowed: demo, http, as in `runtime: { kind: demo }`; did you mean demo?',
+      'config.yaml:11: agents.nova.runtime.kind: "demon" is not allowed; allowed: demo, http, acp, hermes, as in `runtime: { kind: demo }`; did you mean demo?',
       'config.yaml:8: session.group_sessions_per_user: "yes" is not allowed; allowed: true, false',
       'config.yaml:7: session.dm_scope: "everyone" is not allowed; allowed: chat, person',
       "config.yaml:5: turn.turn_timeout: 600 is not allowed; allowed: a duration from 100ms to 7d, such as 90s (ms, s, m, h or d); the unit is missing",
@@ -219,7 +227,10 @@ describe("E2: what is not understood stops the start", () => {
     ],
     ["log: loud", 'log: "loud" is not allowed; allowed: a map of level'],
     ["[]", "a list is not allowed; allowed: a map of timezone, http"],
-    ["agents: { main: { runtime: demo } }", 'agents.main.runtime: "demo" is not allowed; allowed: demo, http, as in'],
+    [
+      "agents: { main: { runtime: demo } }",
+      'agents.main.runtime: "demo" is not allowed; allowed: demo, http, acp, hermes, as in',
+    ],
     ["agents: { main: {} }", "agents.main.runtime: is missing; allowed: demo"],
     ["agents: {}", "agents: a map is not allowed; allowed: at least one agent"],
     ["agents: { job: { runtime: { kind: demo } } }", 'agents.job: "job" is no name for it'],
@@ -317,6 +328,41 @@ describe("E2: what is not understood stops the start", () => {
     expect(refusal("", { env })).toBe(`TERTULIA_MODEL_URL: needs ${allowed}`);
   });
 
+  test("E2: a Hermes has an address before /v1 and a key", () => {
+    const runtime = (more: string): string => `agents: { main: { runtime: { kind: hermes, ${more} } } }`;
+    expect(load(runtime("key: k")).agents.main?.runtime).toEqual({
+      kind: "hermes",
+      baseUrl: "http://127.0.0.1:8642",
+      key: "k",
+      idleTimeoutMs: 300_000,
+    });
+    expect(refusal(runtime("model: fast"))).toContain("agents.main.runtime.key: is missing");
+    expect(refusal(runtime("key: k, base_url: 'http://127.0.0.1:8642/v1'"))).toContain("an address before /v1");
+    expect(refusal(runtime("key: k, base_url: 'http://me:hush@127.0.0.1:8642'"))).not.toContain("hush");
+  });
+
+  test("B8: an agent over ACP is a preset, a command, or both; the environment goes on without what is the gateway's", () => {
+    const agent = (more: string) => load(`agents: { main: { runtime: { kind: acp, ${more} } } }`).agents.main?.runtime;
+    expect(agent("preset: opencode")).toEqual({ kind: "acp", preset: "opencode", env: {} });
+    expect(agent("command: mine, args: [-v], env: { A: b }, context_file: none")).toEqual({
+      kind: "acp",
+      command: "mine",
+      args: ["-v"],
+      env: { A: "b" },
+      contextFile: null,
+    });
+    const refused = (more: string) => refusal(`agents: { main: { runtime: { kind: acp, ${more} } } }`);
+    expect(refused("args: []")).toContain("preset or command is needed");
+    expect(refused("preset: emacs")).toContain("demo, opencode, gemini, claude, codex, hermes, qwen");
+    expect(refused("command: x, context_file: ../AGENTS.md")).toContain("a file name such as AGENTS.md, or none");
+    expect(refused("command: x, env: { 1A: b }")).toContain("the name of a variable");
+    expect(
+      inheritedEnvironment({ PATH: "/bin", TERTULIA_MODEL_KEY: "k", TERTULIA_HOME: "/h", NOTHING: undefined }),
+    ).toEqual({
+      PATH: "/bin",
+    });
+  });
+
   test("E2: the configuration is frozen through and through", () => {
     const config = load("people: { alice: { tokens: [0123456789abcdef] } }\nreset: { types: { dm: { mode: daily } } }");
     const loose: string[] = [];
@@ -379,7 +425,7 @@ describe("G-CFG-01: bad values do not pass the start", () => {
 
   test("E2: G-CFG-01: no duration is longer than a timer can hold", () => {
     const durations = configKeys().filter(({ allowed }) => allowed.startsWith("a duration"));
-    expect(durations).toHaveLength(9);
+    expect(durations).toHaveLength(10);
     for (const { path } of durations.filter((key) => !key.path.includes("*"))) {
       const [section, key] = path.split(".");
       expect(refusal(`${section}: { ${key}: 25d }`)).toContain(`${path}: "25d" is not allowed`);
@@ -413,7 +459,7 @@ describe("G-CFG-02: one default, and overrides that hold", () => {
 
   test("E2: G-CFG-02: the template holds every key with its default", () => {
     const uncommented = template.replace(/^#(?!#)/gm, "");
-    load(uncommented, { env: { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k" } });
+    load(uncommented, { env: { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k", API_SERVER_KEY: "k" } });
     const tree: unknown = parse(uncommented);
     for (const { path, fallback } of configKeys()) {
       if (isOverride(path)) continue;

@@ -19,6 +19,8 @@ import {
   readOptional,
 } from "./config-file.ts";
 import {
+  type AgentPreset,
+  type acpRuntime,
   type agent,
   http,
   httpRuntime,
@@ -35,7 +37,7 @@ import { TertuliaError } from "./errors.ts";
 import type { ChatType, Platform, Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 
-export { type ConfigKey, configKeys, type LogLevel, type ModelPreset } from "./config-schema.ts";
+export { type AgentPreset, type ConfigKey, configKeys, type LogLevel, type ModelPreset } from "./config-schema.ts";
 
 export interface Config {
   /** The state folder, absolute. */
@@ -127,7 +129,30 @@ export interface AgentConfig {
   readonly handoffTtlMs: number;
 }
 
-export type RuntimeConfig = { readonly kind: "demo" } | ({ readonly kind: "http" } & ModelConfig);
+export type RuntimeConfig =
+  | { readonly kind: "demo" }
+  | ({ readonly kind: "http" } & ModelConfig)
+  | ({ readonly kind: "acp" } & AcpAgentConfig)
+  | ({ readonly kind: "hermes" } & HermesConfig);
+
+/** An agent that is a program. One of preset and command is there. */
+export interface AcpAgentConfig {
+  readonly preset?: AgentPreset;
+  readonly command?: string;
+  readonly args?: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Where it reads the stable part; null for in its first prompt. */
+  readonly contextFile?: string | null;
+}
+
+/** A Hermes gateway with its API server on. */
+export interface HermesConfig {
+  readonly baseUrl: string;
+  readonly key: string;
+  /** One of its model routes. */
+  readonly model?: string;
+  readonly idleTimeoutMs: number;
+}
 
 /** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
 export interface ModelConfig {
@@ -219,6 +244,12 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
     origins,
   });
+}
+
+/** What a program that the gateway starts inherits: everything but the gateway's own variables, which say where it is and hold its keys. */
+export function inheritedEnvironment(env: Environment = process.env): Readonly<Record<string, string>> {
+  const kept = Object.entries(env).filter(([name, value]) => value !== undefined && !name.startsWith("TERTULIA_"));
+  return Object.fromEntries(kept) as Record<string, string>;
 }
 
 /** TERTULIA_MODEL_URL, _NAME and _KEY turn the default agent into that model. */
@@ -405,8 +436,16 @@ function build(settings: Settings) {
   } satisfies Partial<Config>;
 }
 
+/** Where its API server listens by itself. */
+const HERMES_URL = "http://127.0.0.1:8642";
+
 function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfig {
   if (written.kind === "demo") return { kind: "demo" };
+  if (written.kind === "acp") return acpConfig(written);
+  if (written.kind === "hermes") {
+    const { kind, base_url: baseUrl = HERMES_URL, key, idle_timeout: idleTimeoutMs, model } = written;
+    return { kind, baseUrl, key, idleTimeoutMs, ...present({ model }) };
+  }
   const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
   return {
     kind,
@@ -420,6 +459,12 @@ function runtimeConfig(written: z.output<typeof agent>["runtime"]): RuntimeConfi
 function digestConfig(written: Settings["digest"], home: string | null): DigestConfig {
   const { interval, idle_minutes, limit, lang, noise } = written;
   return { home, intervalMs: interval, idleMinutes: idle_minutes, limit, lang, noise };
+}
+
+function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {
+  const { kind, preset, command, args, env, context_file } = written;
+  const contextFile = context_file === "none" ? null : context_file;
+  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile }) };
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

@@ -1,6 +1,9 @@
-import type { AgentConfig, Config } from "./config.ts";
+import { type AgentConfig, type Config, inheritedEnvironment } from "./config.ts";
 import type { AgentFacts } from "./conversation/agent-facts.ts";
+import { createAcpRuntime } from "./runtime/acp/acp-runtime.ts";
+import { acpAgent } from "./runtime/acp/presets.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
+import { createHermesRuntime } from "./runtime/hermes/hermes-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.ts";
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
@@ -16,10 +19,13 @@ export interface RuntimesOptions {
 /** One runtime for each agent of the configuration; those of the demo share one. Throws `config_invalid`. */
 export function createRuntimes(config: Config, options: RuntimesOptions): ReadonlyMap<string, Runtime> {
   const demo = options.given?.demo ?? createDemoRuntime({ clock: options.clock });
-  return new Map(Object.values(config.agents).map((agent) => [agent.name, createRuntime(agent, options, demo)]));
+  return new Map(
+    Object.values(config.agents).map((agent) => [agent.name, createRuntime(config, agent, options, demo)]),
+  );
 }
 
 function createRuntime(
+  config: Config,
   { name, runtime }: AgentConfig,
   { clock, chance, given }: RuntimesOptions,
   demo: Runtime,
@@ -27,6 +33,19 @@ function createRuntime(
   if (runtime.kind === "demo") return demo;
   const other = given?.[runtime.kind];
   if (other !== undefined) return other;
+  if (runtime.kind === "acp") {
+    const { env, ...written } = runtime;
+    const inherited = inheritedEnvironment();
+    return createAcpRuntime({
+      name: `acp:${name}`,
+      agent: acpAgent(written),
+      env,
+      inherited,
+      home: config.home,
+      clock,
+    });
+  }
+  if (runtime.kind === "hermes") return createHermesRuntime({ ...runtime, name: `hermes:${name}`, clock, chance });
   const { preset, baseUrl, window, headers, ...model } = runtime;
   const written = {
     headers,
@@ -41,17 +60,22 @@ function createRuntime(
 export function describeAgent(config: Config, name: string): AgentFacts {
   const agent = config.agents[name];
   const base = { agent: agent?.displayName ?? name, runtime: agent?.runtime.kind ?? "none" };
+  if (agent?.runtime.kind === "hermes") return { ...base, ...withEndpoint(agent.runtime.baseUrl) };
   if (agent?.runtime.kind !== "http") return base;
   const { preset, baseUrl, window, model } = agent.runtime;
   const known = preset === undefined ? undefined : withPreset(preset, {});
-  const endpoint = localAddress(baseUrl ?? known?.baseUrl);
   return {
     ...base,
     model,
     window: window ?? known?.window ?? DEFAULT_WINDOW,
     windowFrom: window !== undefined ? "configured" : known !== undefined ? "preset" : "default",
-    ...(endpoint === null ? {} : { endpoint }),
+    ...withEndpoint(baseUrl ?? known?.baseUrl),
   };
+}
+
+function withEndpoint(url: string | undefined): { endpoint?: string } {
+  const endpoint = localAddress(url);
+  return endpoint === null ? {} : { endpoint };
 }
 
 /** Only of this machine, and without what an address can hide: user, password, query. */

@@ -50,7 +50,7 @@ interface Effective {
 }
 
 /** Keys whose values are secrets, or may be. */
-const SECRETS: readonly string[] = ["agents.*.runtime.key", "agents.*.runtime.headers.*"];
+const SECRETS: readonly string[] = ["agents.*.runtime.key", "agents.*.runtime.headers.*", "agents.*.runtime.env.*"];
 
 /** By key path as in the file, with the owner's names in place of `*`. Tokens are counted; no secret is shown. */
 export function effectiveValues(config: Config): Readonly<Record<string, Effective>> {

@@ -240,14 +240,14 @@ async function agentFinding(config: Config, { name, runtime: { kind } }: AgentCo
   const check = `agent ${name}`;
   const runtime = createRuntimes(config, { clock: systemClock, chance: Math.random }).get(name)!;
   try {
-    const { ok, version, detail } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
+    const { ok, version, detail, missing } = await runtime.probe(AbortSignal.timeout(PROBE_MS));
     const text = `runtime ${kind}${version === undefined ? "" : ` ${version}`}: ${detail}`;
     if (ok) return { check, state: "ok", text };
     return {
       check,
       state: "fail",
       text,
-      remedy: `Correct agents.${name}.runtime, or see to it that it can be reached.`,
+      remedy: missing ?? `Correct agents.${name}.runtime, or see to it that it can be reached.`,
     };
   } catch (cause) {
     return failed(check, cause);

@@ -8,6 +8,8 @@ export interface Runtime {
   readonly history: "own" | "gateway";
   /** `possible` where tools run out of our sight from the moment the prompt is written (T8). */
   readonly effectsAtPrompt: "none" | "possible";
+  /** What one warm session takes, roughly, in MB; absent where that is next to nothing. */
+  readonly memoryMb?: number;
   /** Resume, else load, else new with the primer; `how` says which. The caller closes what it opened (park). */
   open(request: OpenRequest): Promise<AgentSession>;
   probe(signal: AbortSignal): Promise<RuntimeProbe>;
@@ -21,6 +23,10 @@ export interface RuntimeProbe {
   readonly ok: boolean;
   readonly version?: string;
   readonly detail: string;
+  /** What the agent says it can do. */
+  readonly abilities?: readonly string[];
+  /** It is not installed: how to install it. */
+  readonly missing?: string;
 }
 
 export interface OpenRequest {
@@ -72,6 +78,8 @@ export interface AgentSession {
   turn(input: TurnInput, options: TurnOptions): Promise<TurnResult>;
   /** Hands a further message to the running turn; `too-late` when it can no longer be taken in. */
   steer?(input: TurnInput): Promise<"consumed" | "too-late">;
+  /** Bytes it takes now; undefined where that cannot be read. */
+  memory?(): Promise<number | undefined>;
   /** Frees the memory; the ref stays resumable where the runtime can. Safe to repeat. */
   park(): Promise<void>;
   /** Called at most once, when the agent is gone for good. Returns the way to stop listening. */
@@ -100,8 +108,12 @@ export type TurnEvent =
       readonly type: "tool";
       readonly id: string;
       readonly title: string;
-      readonly state: "pending" | "running" | "done" | "failed";
+      readonly state: ToolState;
     }
+  /** What the agent means to do, whole each time. */
+  | { readonly type: "plan"; readonly entries: readonly PlanEntry[] }
+  /** Tokens of the agent's context in use, and how many there can be. */
+  | { readonly type: "context"; readonly used: number; readonly size: number }
   | {
       readonly type: "permission";
       readonly id: string;
@@ -111,6 +123,13 @@ export type TurnEvent =
     }
   /** Something goes on in the background, or has ended: open, it holds the session's reset for a while (R2). */
   | { readonly type: "job"; readonly id: string; readonly title: string; readonly state: "open" | "closed" };
+
+export type ToolState = "pending" | "running" | "done" | "failed";
+
+export interface PlanEntry {
+  readonly text: string;
+  readonly state: "pending" | "running" | "done";
+}
 
 export interface PermissionOption {
   readonly id: string;

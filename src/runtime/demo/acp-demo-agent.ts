@@ -1,6 +1,6 @@
 /**
  * The demo agent as an ACP agent: the same `DemoSession` over stdio, so that the ACP road works on a fresh machine. The last text block of
- * a prompt is what was said; the blocks before it are the facts.
+ * a prompt is what was said; the blocks before it are the facts, with what the session holds besides.
  *
  * With a state folder a session is a file of JSON lines there, and outlives the process.
  */
@@ -9,6 +9,7 @@ import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk/unstable";
+import { readRows } from "../../context/prompt.ts";
 import { type Clock, systemClock } from "../../util/clock.ts";
 import type { HistoryLine, OpenedHow, TurnEvent, TurnInput, TurnResult } from "../runtime.ts";
 import { DemoSession } from "./demo-runtime.ts";
@@ -97,7 +98,7 @@ class DemoSessions {
 
   async prompt(
     sessionId: string,
-    said: Pick<TurnInput, "facts" | "text">,
+    said: Omit<TurnInput, "turnId">,
     signal: AbortSignal,
     onEvent: (event: TurnEvent) => Promise<void>,
   ): Promise<acp.PromptResponse> {
@@ -106,8 +107,9 @@ class DemoSessions {
     if (open.cancel) throw acp.RequestError.invalidRequest(undefined, "a prompt of this session runs already");
     open.cancel = new AbortController();
     try {
+      for (const line of said.missed) await this.#keep(sessionId, line);
       await this.#keep(sessionId, { role: "user", text: said.text });
-      const input = { turnId: ++this.#turns, missed: [], ...said };
+      const input = { turnId: ++this.#turns, ...said };
       const either = AbortSignal.any([open.cancel.signal, signal]);
       const result = await open.session.turn(input, { signal: either, onEvent });
       if (result.text) await this.#keep(sessionId, { role: "assistant", text: result.text });
@@ -171,9 +173,10 @@ function responseOf({ outcome, failure, usage }: TurnResult, sessionId: string):
   };
 }
 
-function readPrompt(prompt: readonly acp.ContentBlock[]): Pick<TurnInput, "facts" | "text"> {
+function readPrompt(prompt: readonly acp.ContentBlock[]): Omit<TurnInput, "turnId"> {
   const texts = prompt.flatMap((block) => (block.type === "text" ? [block.text] : []));
-  return { facts: texts.slice(0, -1).join("\n"), text: texts.at(-1) ?? "" };
+  const { lines, rest } = readRows(texts.slice(0, -1).join("\n"));
+  return { facts: rest, missed: lines, text: texts.at(-1) ?? "" };
 }
 
 /** A file whose last line was cut by a crash keeps the lines before it. */

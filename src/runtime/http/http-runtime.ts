@@ -15,8 +15,9 @@ import type {
   TurnOptions,
   TurnResult,
 } from "../runtime.ts";
-import { type CompletionEnd, type CompletionPart, completion } from "./completion-stream.ts";
-import { failureOf, isOverflow, type Trouble, waitBeforeRetry } from "./failures.ts";
+import { type CompletionEnd, type CompletionPart, completion } from "../wire/completion-stream.ts";
+import { failureOf, isOverflow, type Trouble, waitBeforeRetry } from "../wire/failures.ts";
+import { pause } from "../wire/pause.ts";
 import { type Fitted, HistoryWindow, promptBudget } from "./history-window.ts";
 import { probeModel } from "./model-probe.ts";
 import { createModelServer, type ModelServer, type ModelServerOptions } from "./model-server.ts";
@@ -270,18 +271,4 @@ class TurnRun {
 
 function usageOf({ usage }: { readonly usage?: TurnResult["usage"] }): Pick<TurnResult, "usage"> {
   return usage === undefined ? {} : { usage };
-}
-
-/** Ends early, without a word, when the signal aborts. */
-function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      cancel();
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const cancel = clock.after(ms, end);
-    signal.addEventListener("abort", end, { once: true });
-    if (signal.aborted) end();
-  });
 }

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { quoteUntrusted } from "../../context/untrusted.ts";
 import type { RuntimeProbe } from "../runtime.ts";
-import { Connection } from "./connection.ts";
-import { failureOf, readServerError } from "./failures.ts";
-import { below, type ModelServer } from "./model-server.ts";
+import { below } from "../wire/address.ts";
+import { Connection } from "../wire/connection.ts";
+import { failureOf, readServerError } from "../wire/failures.ts";
+import type { ModelServer } from "./model-server.ts";
 
 const PATIENCE_MS = 5_000;
 const NAMES_SHOWN = 3;

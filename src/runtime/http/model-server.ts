@@ -1,6 +1,6 @@
-import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
-import { createMask, type Scene } from "./failures.ts";
+import { below, checkHeaders, invalid, isOnThisMachine, readBaseUrl } from "../wire/address.ts";
+import { createMask, type Scene } from "../wire/failures.ts";
 
 export interface ModelServerOptions {
   /** Of the runtime, for error sentences. */
@@ -38,15 +38,11 @@ const LOCAL_PROGRAMS: Readonly<Record<string, string>> = {
 export function createModelServer(options: ModelServerOptions): ModelServer {
   const { name, model, key, headers = {}, clock } = options;
   const baseUrl = readBaseUrl(options);
-  if (model.trim() === "") throw invalid(`The runtime ${name} has no model.`);
-  for (const [header, value] of Object.entries({ key: key ?? "x", ...headers })) {
-    if (!/^[\x20-\x7e]+$/.test(value) || value.trim() !== value) {
-      throw invalid(
-        `The ${header === "key" ? "key" : `header ${header}`} of the runtime ${name} is empty, or holds characters that cannot be sent (a line end?).`,
-      );
-    }
+  if (baseUrl.pathname.includes("/chat/completions")) {
+    throw invalid(`The base_url of the runtime ${name} ends before /chat/completions.`);
   }
-  const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(baseUrl.hostname);
+  if (model.trim() === "") throw invalid(`The runtime ${name} has no model.`);
+  checkHeaders(name, key, headers);
   return {
     baseUrl,
     hasKey: key !== undefined,
@@ -59,36 +55,12 @@ export function createModelServer(options: ModelServerOptions): ModelServer {
     clock,
     where: baseUrl.host,
     model,
-    localProgram: isLocal ? (LOCAL_PROGRAMS[baseUrl.port] ?? "the model server") : null,
+    localProgram: isOnThisMachine(baseUrl) ? (LOCAL_PROGRAMS[baseUrl.port] ?? "the model server") : null,
     mask: createMask([...(key === undefined ? [] : [key]), ...Object.values(headers)]),
     url: (path) => below(baseUrl, path),
   };
 }
 
-export function below(baseUrl: URL, path: string): string {
-  const url = new URL(baseUrl);
-  url.pathname = `${url.pathname.replace(/\/+$/, "")}${path}`;
-  return url.href;
-}
-
-function readBaseUrl({ name, baseUrl }: ModelServerOptions): URL {
-  const url = URL.parse(baseUrl);
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw invalid(`The base_url of the runtime ${name} is no http or https address.`);
-  }
-  if (url.username !== "" || url.password !== "") {
-    throw invalid(`The base_url of the runtime ${name} holds a name or a password: write it as \`key\`.`);
-  }
-  if (url.pathname.includes("/chat/completions")) {
-    throw invalid(`The base_url of the runtime ${name} ends before /chat/completions.`);
-  }
-  return url;
-}
-
 function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([header, value]) => [header.toLowerCase(), value]));
-}
-
-function invalid(sentence: string): TertuliaError {
-  return new TertuliaError("config_invalid", sentence);
 }

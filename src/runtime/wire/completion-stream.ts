@@ -20,6 +20,16 @@ export interface CompletionRequest {
   readonly signal: AbortSignal;
   /** In order, each awaited before the next; the time it takes is no silence of the server. If it rejects, so does the completion. */
   onPart(part: CompletionPart): Promise<void>;
+  /** Once, when the server has taken the request: what follows may have had effects. */
+  onTaken?(headers: Headers): void;
+  /** An event of the server's own, such as a tool's progress; awaited like a part. */
+  onOwnEvent?(event: OwnEvent): Promise<void>;
+}
+
+export interface OwnEvent {
+  readonly name: string;
+  /** As JSON; undefined where it is none. */
+  readonly data: unknown;
 }
 
 export interface CompletionPart {
@@ -54,6 +64,7 @@ export async function completion(request: CompletionRequest): Promise<Completion
     if (contentType !== null && !/^text\/event-stream\b/i.test(contentType)) {
       return { kind: "broken", trouble: { type: "no-stream", contentType } };
     }
+    request.onTaken?.(response.headers);
     return await new Listener(request, connection).hear(response.body);
   } finally {
     connection.close();
@@ -166,9 +177,11 @@ class Listener {
   }
 
   async #take({ event = "message", data }: EventSourceMessage): Promise<CompletionEnd | null> {
-    // Events of the server's own (a tool's progress) are no completion.
-    if (event !== "message" && event !== "error") return null;
     if (this.#isDone) return null;
+    if (event !== "message" && event !== "error") {
+      await this.#request.onOwnEvent?.({ name: event, data: parseJson(data) });
+      return null;
+    }
     if (data.trim() === "[DONE]") {
       this.#isDone = true;
       return this.#reason === null ? this.#over({ type: "cut" }) : null;

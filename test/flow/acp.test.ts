@@ -1,0 +1,184 @@
+/** A gateway whose agent is a process: the built-in demo over ACP, with real signals. */
+import { randomUUID } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import type { GatewayEvent } from "../../src/events.ts";
+import { Gateway, type Person, type Said } from "../../src/gateway.ts";
+import { renderNotice } from "../../src/reply/render-notice.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { LiveEvent } from "../../src/turn/live-turn.ts";
+import { eventually, processesWith } from "../support/agent-processes.ts";
+import { createJumpClock, type JumpClock } from "../support/jump-clock.ts";
+import { temporaryFolder } from "../support/store.ts";
+
+const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
+const KEY = `agent:main:console:dm:${encodeURIComponent(ownDoorChatId("owner", "main"))}`;
+
+let home: ReturnType<typeof temporaryFolder>;
+let clock: JumpClock;
+let gateway: Gateway;
+let mark: string;
+let events: GatewayEvent[];
+let faults: string[];
+
+beforeEach(async () => {
+  home = temporaryFolder();
+  clock = createJumpClock();
+  mark = randomUUID();
+  events = [];
+  faults = [];
+  await starts();
+});
+
+afterEach(async () => {
+  await gateway.stop();
+  const left = processesWith(`TERTULIA_TEST_RUN=${mark}`);
+  for (const pid of left) process.kill(pid, "SIGKILL");
+  home.remove();
+  expect({ left, timers: clock.pending, faults }).toEqual({ left: [], timers: 0, faults: [] });
+});
+
+async function starts(agent: object = { preset: "demo" }): Promise<void> {
+  const runtime = { kind: "acp", ...agent, env: { TERTULIA_TEST_RUN: mark } };
+  const settings = {
+    welcome: false,
+    agents: { main: { runtime } },
+    turn: { debounce_ms: 0, stop_grace: "300ms" },
+  };
+  writeFileSync(join(home.path, "config.yaml"), JSON.stringify(settings));
+  gateway = new Gateway({
+    config: loadConfig({ flags: { home: home.path }, env: {} }),
+    store: openSqliteStore({ path: join(home.path, "state.db"), clock }),
+    clock,
+    log: { info: () => undefined, warn: () => undefined, error: (_, message) => faults.push(message) },
+  });
+  gateway.events.subscribe((event) => events.push(event));
+  await gateway.start();
+}
+
+const processes = (): number[] => processesWith(`TERTULIA_TEST_RUN=${mark}`);
+const says = (text: string): Promise<Said> =>
+  gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
+
+async function hears(said: Said): Promise<string> {
+  const { turn, text, notices } = await gateway.answerOf(said.turnId!);
+  return turn.state === "answered" ? text : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
+}
+
+const asks = async (text: string): Promise<string> => hears(await says(text));
+
+/** Watches a turn, and waits until it has said something. */
+async function watches(said: Said): Promise<LiveEvent[]> {
+  const seen: LiveEvent[] = [];
+  gateway.watch(said.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  await eventually(() => seen.length > 0);
+  return seen;
+}
+
+/** How the agent was opened, each time. */
+const openings = (): unknown[] =>
+  events.flatMap((event) =>
+    event.name === "runtime:state" && event.payload.how !== undefined ? [event.payload.how] : [],
+  );
+
+async function transcript(): Promise<string[]> {
+  const conversation = await gateway.reader.conversation(KEY);
+  const entries = await gateway.reader.transcript({ sessionId: conversation!.currentSession!, limit: 100 });
+  return entries.map((entry) => `${entry.role}${entry.mark === null ? "" : ` (${entry.mark})`}: ${entry.text}`);
+}
+
+test("B3: a second message in a live session starts no process", async () => {
+  expect(await asks("say my parrot is called Kiwi")).toBe("my parrot is called Kiwi");
+  const before = processes();
+  expect(before).toHaveLength(1);
+  expect(await asks("history")).toContain("me: my parrot is called Kiwi");
+  expect(processes()).toEqual(before);
+  expect(gateway.pool.counters.opened).toBe(1);
+});
+
+test("B5 T8 T9: killed in mid-turn: what was said is kept, it is not run again, and the next turn knows the context", async () => {
+  await asks("say my parrot is called Kiwi");
+  const said = await says("slow 1000");
+  await watches(said);
+  const [pid] = processes();
+  process.kill(pid!, "SIGKILL");
+  expect(await hears(said)).toMatch(/^failed: .*ended unexpectedly \(SIGKILL\)/s);
+  expect((await transcript()).slice(-2)).toEqual(["user: slow 1000", expect.stringMatching(/^assistant \(.+\): 1/)]);
+  expect(gateway.pool.counters.opened).toBe(1);
+
+  expect(await asks("history")).toContain("me: my parrot is called Kiwi");
+  expect(openings()).toEqual(["created", "resumed"]);
+});
+
+test("B5: with its own memory lost as well, it is primed with the transcript", async () => {
+  await asks("say my parrot is called Kiwi");
+  const conversation = await gateway.reader.conversation(KEY);
+  await gateway.park(conversation!.currentSession!);
+  rmSync(join(home.path, "workspace"), { recursive: true });
+  expect(await asks("history")).toContain("me: my parrot is called Kiwi");
+  expect(openings()).toEqual(["created", "primed"]);
+});
+
+test("B4: unused for an hour it is parked, and resumed by the next message, with its context", async () => {
+  await asks("say my parrot is called Kiwi");
+  clock.jump(61 * 60_000);
+  await eventually(() => processes().length === 0);
+  await eventually(() => gateway.pool.counters.parked === 1);
+  expect(await asks("history")).toContain("me: my parrot is called Kiwi");
+  expect(openings()).toEqual(["created", "resumed"]);
+});
+
+test("T7: G-RUN-06: /stop ends a turn whose agent is deaf; its process is ended, and the next message is answered", async () => {
+  await asks("say hello");
+  const before = processes();
+  const said = await says("stubborn");
+  await eventually(() => gateway.runningTurns === 1 && gateway.turnsBegun.length === 1);
+  await says("/stop");
+  expect(await hears(said)).toMatch(/^interrupted: /);
+  expect(await asks("say still here")).toBe("still here");
+  expect(processes()).not.toEqual(before);
+});
+
+test("T7: /stop ends a turn that can be cancelled, and keeps the process", async () => {
+  const said = await says("slow 1000");
+  await watches(said);
+  const before = processes();
+  await says("/stop");
+  expect(await hears(said)).toMatch(/^interrupted: /);
+  expect(await asks("say still here")).toBe("still here");
+  expect(processes()).toEqual(before);
+});
+
+test("H12: a question for permission goes to who watches, and the answer to the agent", async () => {
+  for (const [optionId, answer] of [
+    ["allow", "You answered: allow"],
+    ["reject", "You answered: reject"],
+    [null, "You answered: reject"],
+  ] as const) {
+    const said = await says("ask");
+    const seen = await watches(said);
+    const question = seen.find((event) => event.type === "permission");
+    gateway.answerPermission({ person: ALICE, turnId: said.turnId!, id: question!.id, optionId });
+    expect(await hears(said)).toBe(answer);
+  }
+  expect(await asks("ask"), "nobody watches").toBe("You answered: reject");
+});
+
+test("B8: G-RUN-03: the end of the gateway is the end of its agents, of those in a turn too", async () => {
+  const said = await says("stubborn");
+  await eventually(() => gateway.turnsBegun.length === 1);
+  expect(said.turnId).not.toBeNull();
+  await gateway.stop();
+  expect(processes()).toEqual([]);
+});
+
+test("E3: an agent that is not installed is said with what to do", async () => {
+  await gateway.stop();
+  await starts({ preset: "opencode", command: "no-such-opencode" });
+  const sentence = await asks("hello");
+  expect(sentence).toContain("OpenCode is not installed");
+  expect(sentence).toContain("npm install -g opencode-ai");
+});
