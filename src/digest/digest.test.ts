@@ -100,6 +100,20 @@ describe("D3: pairs", () => {
     expect(withoutNoise([row("assistant", "NO REPLY", 0), row("user", "NO_REPLY", 1)], NOISE)).toHaveLength(1);
   });
 
+  test("D3: for any rows and any times, the lines stand in the order of the rows", () => {
+    fc.assert(
+      fc.property(fc.array(anyRow, { maxLength: 60 }), (rows) => {
+        const numbered = rows.map((one, i) => ({ ...one, text: `#${i}` }));
+        const order = (talk(numbered)?.pairs ?? [])
+          .flatMap(({ user, reply }) => [user, reply])
+          .filter((text) => text !== null);
+        const numbers = order.map((text) => Number(text.slice(1)));
+        expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+        for (const i of numbers) expect(rows[i]?.role).not.toBe("other");
+      }),
+    );
+  });
+
   test("D2: at most `limit` pairs, the last ones", () => {
     const rows = Array.from({ length: 50 }, (_, i) => row("user", `line ${i}`, i));
     const pairs = talk(rows)!.pairs;

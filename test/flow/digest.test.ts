@@ -173,7 +173,12 @@ describe("D1: the command, and our own store", () => {
     const home_ = process.env.TERTULIA_HOME;
     process.env.TERTULIA_HOME = state;
     try {
-      expect((await call("digest", "show")).out).toContain("There is no state in");
+      // An empty digest would take away what another program's run has written.
+      expect(await call("digest", "run", "--home", home)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining("there is no state in"),
+      });
+      expect(readdirSync(home)).toEqual([]);
       await start();
       expect((await call("digest", "show")).out).toMatch(/^terminal: in progress, \d+ m?s ago/);
       expect((await call("digest", "run", "--home", home)).out).toContain("shared-context/DIGEST.md: written");

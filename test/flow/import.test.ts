@@ -1,13 +1,15 @@
 /** A Hermes user moves in with his history: through a running gateway, and into the file alone. */
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
+import { HermesHistory } from "../../src/digest/hermes/history.ts";
+import { HermesDb } from "../../src/digest/hermes/state-db.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { silentLog } from "../../src/util/log.ts";
-import { HERMES_SCHEMAS, type HermesState, hermesState } from "../support/hermes-state.ts";
+import { HERMES_SCHEMAS, type HermesSchema, type HermesState, hermesState } from "../support/hermes-state.ts";
 import { temporaryFolder } from "../support/store.ts";
 import { type Called, tertulia } from "../support/tertulia.ts";
 
@@ -67,7 +69,7 @@ async function say(words: string): Promise<string> {
 }
 
 /** Two talks and what hangs on them. */
-function fill(schema: (typeof HERMES_SCHEMAS)[number]): void {
+function fill(schema: HermesSchema): void {
   state = hermesState(path(), schema);
   const first = state.session({
     id: "20260413_080000_aaaaaaaa",
@@ -187,6 +189,60 @@ test("H13: many rows come over in batches, in their order", async () => {
   db.close();
   expect(lines.map(({ body }) => body)).toEqual(Array.from({ length: 1_234 }, (_, i) => `line ${i}`));
 });
+
+test("H13: stopped in the middle, the next call brings in the rest, and nothing twice", async () => {
+  state = hermesState(path());
+  const s = state.session({ id: "long", source: "cli" });
+  state.exec("BEGIN");
+  for (let i = 0; i < 2_000; i++) state.message(s, i % 2 ? "assistant" : "user", `line ${i}`, at(8) + i);
+  state.exec("COMMIT");
+  await start();
+  const db = new HermesDb(path());
+  const [first] = new HermesHistory(db, { now: Date.now(), owners: [], known: [] }).batches();
+  db.close();
+  const part = await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! });
+  expect(part).toEqual({ sessions: 1, messages: 500, wentOn: [] });
+  expect(await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! })).toEqual({
+    sessions: 0,
+    messages: 0,
+    wentOn: [],
+  });
+  expect(await bringIn()).toMatchObject({ sessions: 0, messages: 1_500 });
+  const entries = await gateway!.gateway.reader.transcript({ sessionId: "hermes_long", limit: 5_000 });
+  expect(entries.map(({ text }) => text)).toEqual(Array.from({ length: 2_000 }, (_, i) => `line ${i}`));
+});
+
+test("H13: a bar is drawn on a terminal, and cleared again; elsewhere there is none", async () => {
+  fill("v30");
+  const isTTY = Object.getOwnPropertyDescriptor(process.stderr, "isTTY");
+  Object.defineProperty(process.stderr, "isTTY", { value: true, configurable: true });
+  try {
+    const { err } = await call("import", "hermes", "--state", path());
+    expect(err).toMatch(/^\r\[#+ *\] \d+ % {2}\d+ of 11 rows, \d+ a second/);
+    expect(err.endsWith("\r\u001b[K")).toBe(true);
+  } finally {
+    if (isTTY === undefined) Reflect.deleteProperty(process.stderr, "isTTY");
+    else Object.defineProperty(process.stderr, "isTTY", isTTY);
+  }
+  expect((await call("import", "hermes", "--state", path())).err).toBe("");
+});
+
+test("A4: over HTTP only the owner brings anything in", async () => {
+  fill("v30");
+  const token = await tokenOf("bob");
+  for (const init of [{}, { method: "POST", body: JSON.stringify({ agent: "main", sessions: [] }) }]) {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    expect((await fetch(`${gateway!.url}/api/foreign/hermes`, { ...init, headers })).status).toBe(403);
+  }
+});
+
+/** A gateway that knows this person, and the token he sends. */
+async function tokenOf(person: string): Promise<string> {
+  const token = "0123456789abcdef";
+  writeFileSync(join(home, "config.yaml"), `people: { ${person}: { tokens: [${token}] } }\n`);
+  await start();
+  return token;
+}
 
 test("H13, D9: what a group said, and other people's direct chats, are nobody's in particular", async () => {
   state = hermesState(path());

@@ -3,7 +3,14 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { HERMES_SCHEMAS, type HermesState, hermesState, withParts } from "../../../test/support/hermes-state.ts";
+import {
+  HERMES_SCHEMAS,
+  type HermesSchema,
+  type HermesState,
+  hasChatTypes,
+  hermesState,
+  withParts,
+} from "../../../test/support/hermes-state.ts";
 import { temporaryFolder } from "../../../test/support/store.ts";
 import { asTertuliaError } from "../../errors.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest.ts";
@@ -27,7 +34,7 @@ afterEach(() => {
 
 const path = (): string => join(folder.path, "state.db");
 
-function made(schema: (typeof HERMES_SCHEMAS)[number] = "v30"): HermesState {
+function made(schema: HermesSchema = "v30"): HermesState {
   const state = hermesState(path(), schema);
   open.push(state);
   return state;
@@ -172,7 +179,8 @@ describe.each(HERMES_SCHEMAS)("D1: schema %s", (schema) => {
     const readers = (): string[] => otherReaders({ path: path(), owners: [], now: NOW });
     expect(readers()).toEqual([]);
     state.session({ id: "g", source: "discord", chat_type: "group", session_key: "agent:main:discord:group:G:u" });
-    if (schema === "v6") expect(readers()).toEqual(["Of 1 sessions nothing says whether they are group sessions."]);
+    if (!hasChatTypes(schema))
+      expect(readers()).toEqual(["Of 1 sessions nothing says whether they are group sessions."]);
     else expect(readers()).toEqual(["There are 1 group sessions."]);
   });
 });
@@ -199,6 +207,21 @@ describe("D1: rows of newer schemas", () => {
         ["same identity", null],
       ],
     });
+  });
+
+  test("D1: the number of a schema does not say its columns: they are looked up", async () => {
+    const state = made("v6");
+    state.exec(
+      "ALTER TABLE messages ADD COLUMN active INTEGER NOT NULL DEFAULT 1; ALTER TABLE sessions ADD COLUMN hidden INTEGER NOT NULL DEFAULT 0",
+    );
+    const s = state.session({ id: "s" });
+    state.message(s, "user", "stands", at(12));
+    state.message(s, "user", "undone", at(12));
+    state.message(state.session({ id: "h" }), "user", "hidden", at(12, 1));
+    state.exec(
+      "UPDATE messages SET active = 0 WHERE content = 'undone'; UPDATE sessions SET hidden = 1 WHERE id = 'h'",
+    );
+    expect(await said()).toEqual({ telegram: [["stands", null]] });
   });
 
   test("D1: what a person wrote in one row with a summary is shown without it", async () => {
