@@ -190,6 +190,7 @@ describe("D1: rows of newer schemas", () => {
     const state = made();
     const s = state.session({ id: "s" });
     state.message(s, "user", "archived", at(12), { active: 0, compacted: 1 });
+    state.message(s, "assistant", "archived for good", at(12), { active: 0, compacted: 1 });
     state.message(s, "user", "undone", at(12), { active: 0, compacted: 0 });
     state.message(s, "user", "hidden", at(12), { display_kind: "hidden" });
     state.message(s, "user", "an event", at(12), { display_kind: "model_switch" });
@@ -203,7 +204,7 @@ describe("D1: rows of newer schemas", () => {
     state.message(s, "user", "same identity, other time", at(12, 2), { display_identity: new Uint8Array([1]) });
     expect(await said()).toEqual({
       telegram: [
-        ["archived", null],
+        ["archived", "archived for good"],
         ["same identity", null],
       ],
     });
