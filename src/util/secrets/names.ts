@@ -11,7 +11,7 @@ const NUMBER_NAMES = String.raw`pin(?:\s?code)?|otp|one[- ]time (?:code|password
 
 /** What stands between name and value: a sign, or a verb; quotes of JSON and code around it. */
 const SIGN = String.raw`["'\x60*_\\]{0,4}(?:\s?\([^)\n]{0,30}\))?\s{0,3}(?:=>|:=|==?|:|：|＝|→|->)\s{0,3}(?:[>|][+-]?\s{1,20})?["'\x60*“「『\\]{0,4}`;
-const VERB = String.raw`["'\x60]?\s{0,3}(?:['’]s(?=\s)|is|to|was|are|equals|set to|changed to|reset to|will be|ist|lautet|es|est|为|為|是|就是|改成了?|改为|换成了?|设为|设成了?|设置为|用的是|叫|はです|は)(?:\s(?:now|still|again|just)|现在)?\s{0,3}[:：]?\s{0,3}["'\x60“「『*]{0,3}`;
+const VERB = String.raw`["'\x60]?(?:['’]s(?=\s)|\s{1,3}(?:is|to|was|are|equals|set to|changed to|reset to|will be|ist|lautet|es|est)\b|\s{0,3}(?:为|為|是|就是|改成了?|改为|换成了?|设为|设成了?|设置为|用的是|叫|はです|は))(?:\s(?:now|still|again|just)|现在)?\s{0,3}[:：]?\s{0,3}["'\x60“「『*]{0,3}`;
 /** Up to a quote, a space, or a sign that closes; ASCII only, for Chinese has no space behind a value. */
 const VALUE = String.raw`(?<secret>[\x21\x23-\x26\x28-\x5f\x61-\x7e]{3,4000})`;
 /** The beginning of a longer name: AWS_, db., my- */
@@ -52,6 +52,8 @@ export const nameRules: readonly Rule[] = [
     new RegExp(String.raw`(?:${CHINESE_NAMES})\s{0,2}[:：=＝]\s{0,2}(?<secret>[A-Za-z]{8,64})(?![\w.:/(-])`, "g"),
     when((secret) => isNoPlaceholder(secret) && !isSentenceWord(secret)),
   ),
+  // The code of a shared folder, or of a message: short, and nothing but letters.
+  rule(/(?:提取码|访问码|取件码|验证码|校验码)\s{0,2}[:：]\s{0,2}(?<secret>[A-Za-z0-9]{4,8})(?![\w.])/g),
   // Groups of four, as authenticators and mail providers show them.
   rule(
     /(?:totp|2fa|otp|authenticator|two-factor|app(?:[\s-]specific)?)\s{0,2}(?:secret|seed|key|password|passwords)[^\n\w]{0,3}(?:is\s)?(?<secret>[a-z0-9]{4}(?:[ -][a-z0-9]{4}){3,15})/gi,
@@ -73,7 +75,10 @@ export const nameRules: readonly Rule[] = [
   ),
   // "log in with user admin and password Tr0ub4dor&3"
   rule(
-    new RegExp(String.raw`\b(?:${PASSWORD_NAMES}|pw)(?:\s{0,3}[:=]\s{0,3}|\s{1,3})["'\x60“]?${VALUE}`, "gi"),
+    new RegExp(
+      String.raw`\b(?:(?!pass\b)(?:${PASSWORD_NAMES}|pw))(?:\s{0,3}[:=]\s{0,3}|\s{1,3})["'\x60“]?${VALUE}`,
+      "gi",
+    ),
     spokenValue,
   ),
   // AK=…, SK是…

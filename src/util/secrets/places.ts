@@ -23,7 +23,7 @@ export const placeRules: readonly Rule[] = [
     when((secret) => isNoPlaceholder(secret) && !isCode(secret) && /[\d%+/=_-]|[a-z][A-Z]/.test(secret)),
   ),
   rule(
-    /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}["']?(?:(?:bearer|basic|token|digest|apikey|api-key|key|bot|negotiate|aws4-hmac-sha256)\s+)?(?<secret>[^\s"',;<>]{6,4000})/gi,
+    /\b(?:proxy-)?authorization["']?\s{0,3}[:=]\s{0,3}["']?(?:(?:bearer|basic|token|digest|apikey|api-key|key|bot|negotiate|aws4-hmac-sha256)\s+)?(?<secret>[^\s"'\x60,;<>]{6,4000})/gi,
     when((secret) => isNoPlaceholder(secret) && !isCode(secret) && !isSentenceWord(secret)),
   ),
   rule(
@@ -31,7 +31,7 @@ export const placeRules: readonly Rule[] = [
     when((secret) => isNoPlaceholder(secret) && !isCode(secret) && isTokenLike(secret)),
   ),
   rule(
-    /\b(?:x-(?:[a-z]{1,20}-){0,4}(?:api-key|auth-token|access-token|token|secret|key|signature|authorization)|api-key|ocp-apim-subscription-key|private-token|x-vault-token|x-auth-key)["']?\s{0,3}:\s{0,3}["']?(?<secret>[^\s"',;<>]{6,4000})/gi,
+    /\b(?:x-(?:[a-z]{1,20}-){0,4}(?:api-key|auth-token|access-token|token|secret|key|signature|authorization)|api-key|ocp-apim-subscription-key|private-token|x-vault-token|x-auth-key)["']?\s{0,3}:\s{0,3}["']?(?<secret>[^\s"'\x60,;<>]{6,4000})/gi,
     when((secret) => isNoPlaceholder(secret) && !isCode(secret) && !isSentenceWord(secret)),
   ),
   cookies,
@@ -86,14 +86,23 @@ export const placeRules: readonly Rule[] = [
   // define('DB_PASSWORD', 'X'), setenv("TOKEN", "X")
   rule(
     /(["'])\w{0,60}(?:password|passwd|secret|token|key|salt)\1\s{0,3},\s{0,20}(["'])(?<secret>(?:(?!\2)[^\n]){4,2000})\2/gi,
-    when((secret) => isNoPlaceholder(secret) && !isCode(secret) && (isTokenLike(secret) || isSpokenValue(secret))),
+    when(
+      (secret) =>
+        isNoPlaceholder(secret) &&
+        !isCode(secret) &&
+        !/\s/.test(secret) &&
+        (isTokenLike(secret) || isSpokenValue(secret)),
+    ),
   ),
   kubernetesSecrets,
   tables,
   // .netrc
   rule(/\bmachine\s+\S{1,200}\s+login\s+\S{1,200}\s+password\s+(?<secret>\S{3,200})/g, when(isNoPlaceholder)),
   // .npmrc
-  rule(/_(?:authToken|auth|password)\s{0,3}=\s{0,3}"?(?<secret>[^\s"]{6,2000})/g, when(isNoPlaceholder)),
+  rule(
+    /_(?:authToken|auth|password)\s{0,3}=\s{0,3}"?(?<secret>[^\s"]{6,2000})/g,
+    when((secret) => isNoPlaceholder(secret) && !isCode(secret) && isTokenLike(secret)),
+  ),
   // .pgpass
   rule(
     /(?<![^\s"'])(?=[\d.]*[a-z*])[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?<secret>[^\s"']{4,200})(?![^\s"'])/g,
@@ -136,7 +145,7 @@ function tables(text: string): string {
 }
 
 function maskedCell(cell: string): string {
-  const value = cell.replace(/[`*]/g, "").trim();
+  const value = cell.trim().replace(/^[`*]+|[`*]+$/g, "");
   const isSecret = value.length >= 4 && isNoPlaceholder(value) && !/^[:\s-]+$/.test(value) && isSpokenValue(value);
   return isSecret ? cell.replace(value, () => maskOf(value)) : cell;
 }

@@ -73,13 +73,14 @@ const PLACEHOLDER =
   /^(?:<.*|[})\]].*|![a-z_]+|\[.*|\{.*|\(.*|%.*%|\$.*|@.*|#\{?.*|_+|-+|\.+|…|\*+|x{3,}.*|X{3,}.*|your[-_\s]?.*|my[-_].*|the[-_].*|some[-_].*|insert.*|replace.*|change[-_]?me.*|example.*|sample.*|dummy.*|placeholder.*|redacted.*|hidden.*|masked.*|todo.*|tbd|n\/?a|null|nil|none|undefined|true|false|yes|no|on|off|empty|optional|required|string|number|boolean|text|bool|int|any|void|value|secret|password|token|bearer|xxx+|foo|bar|baz|test|\/.*|~\/.*|\.\.?\/.*|https?:\/\/.*|file:.*|vault:.*|arn:.*|env\(.*)$/i;
 
 export function isNoPlaceholder(value: string): boolean {
-  return !PLACEHOLDER.test(value) && !isMasked(value) && !/^(.)\1+$/.test(value);
+  return !PLACEHOLDER.test(value) && !/<[\w -]+>/.test(value) && !isMasked(value) && !/^(.)\1+$/.test(value);
 }
 
 /** os.environ["X"], getToken(), config.password, ${X}, String, "a" + b */
 export function isCode(value: string): boolean {
   return (
     /^\w+(?:\??\.\w+)*\(/.test(value) ||
+    /^_[a-z_]+$/.test(value) ||
     /^(?:null|void 0|undefined|true|false)[,;)]/.test(value) ||
     /^[a-zA-Z_$][\w$]*(?:\??\.[a-zA-Z_$][\w$]*)+[\])};,]*$/.test(value) ||
     /^(?:process|import|os|env|self|this|config|settings|secrets|ctx|req|request|ENV|System|Deno|Bun)(?:\.|\[|->|::)/.test(
@@ -87,7 +88,7 @@ export function isCode(value: string): boolean {
     ) ||
     /^\w+\[["'\w]/.test(value) ||
     /^(?:str|int|bool|String|Optional|Option|Vec|list|dict|Array|Map|Buffer|Uint8Array|Promise)\b[<[|]?/.test(value) ||
-    /\$\{|\{\{|%s|%\(/.test(value)
+    /\$\{|\{\{|^%[sdv]$|%\(/.test(value)
   );
 }
 
@@ -100,7 +101,8 @@ export function isHarmlessValue(value: string): boolean {
       value,
     ) ||
     /^[\w.+-]+@[\w-]+\.[\w.]+$/.test(value) ||
-    /^\d{8}_\d{6}_[0-9a-f]+$/.test(value)
+    /^\d{8}_\d{6}_[0-9a-f]+$/.test(value) ||
+    /^agent:[\w-]+:/.test(value)
   );
 }
 

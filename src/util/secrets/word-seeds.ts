@@ -1,8 +1,9 @@
 import { type Rule, rule, when } from "./rule.ts";
 
 const SEED_NAMES = String.raw`(?:seed|mnemonic|recovery|backup|wallet)(?:[\s_-]?(?:phrase|words|seed|backup|mnemonic))?|助记词|助記詞|恢复短语`;
+/** Words that sentences are made of, and wallets are not. */
 const FUNCTION_WORDS =
-  /\b(?:the|and|was|for|are|not|but|his|her|she|had|with|have|from|would|their|which|who|how|has|been|were|than|them|can|our|its|into|about|some|could|should|then|there|they|this|that|what|when|where|will|your|you)\b/;
+  /\b(?:the|and|was|for|are|not|but|his|her|she|had|with|from|would|their|which|who|how|has|been|were|than|them|our|its|into|some|could|should|your)\b/;
 
 /** The words of a wallet: behind a name that says so, or twelve and more that make no sentence. */
 export const wordSeeds: Rule = (text) =>
