@@ -90,7 +90,8 @@ export const placeRules: readonly Rule[] = [
       (secret) =>
         isNoPlaceholder(secret) &&
         !isCode(secret) &&
-        !/\s/.test(secret) &&
+        // A phrase is what a form shows beside the name.
+        (!/\s/.test(secret) || secret.length > 40) &&
         (isTokenLike(secret) || isSpokenValue(secret)),
     ),
   ),
