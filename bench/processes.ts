@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
-const BUILD = join(ROOT, ".cache/bench");
+export const BUILD = join(ROOT, ".cache/bench");
 
 export interface Server {
   readonly url: string;

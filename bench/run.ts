@@ -8,6 +8,7 @@ import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { measureAgents } from "./agents.ts";
 import { measureContext } from "./context.ts";
+import { measureDigest } from "./digest.ts";
 import { measureDurableTurns } from "./durable-turns.ts";
 import { measureHistory } from "./history.ts";
 import { measureHttp } from "./http.ts";
@@ -29,6 +30,7 @@ for (const measure of [
   measureMemory,
   measureDurableTurns,
   measureAgents,
+  measureDigest,
 ]) {
   rows.push(...(await measure(effort)));
   process.stderr.write(`${measure.name}: ${seconds()} s\n`);

@@ -347,6 +347,16 @@ export const SCHEMA = section({
   }).prefault({}),
   handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
   delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
+  digest: section({
+    home: words("an absolute path, or one that begins with ~/", (path) =>
+      /^(?:\/|~\/|[a-z]:[\\/])/i.test(path),
+    ).optional(),
+    interval: duration("10s", "1d").prefault("5m"),
+    idle_minutes: whole(1, 1440).default(15),
+    limit: whole(1, 100).default(20),
+    lang: oneOf(["en", "zh"]).default("en"),
+    noise: z.array(words("a text"), { error: "a list of texts" }).default([]),
+  }).prefault({}),
   redact_pii: onOff.default(false),
 });
 

@@ -132,6 +132,7 @@ export interface Config {
   };
   readonly handoff: { readonly ttlMs: number };
   readonly delivery: { readonly ttlMs: number };
+  readonly digest: DigestConfig;
   /** C5: what the model sees has stand-ins for user and chat ids. */
   readonly redactPii: boolean;
   /** By key path as written in the file, without the defaults; `originOf` reads it. */
@@ -233,6 +234,18 @@ export interface PersonConfig {
   readonly accounts: readonly { readonly platform: Platform; readonly id: string }[];
 }
 
+/** D1. */
+export interface DigestConfig {
+  /** Whose files are kept, absolute; null: none are. */
+  readonly home: string | null;
+  readonly intervalMs: number;
+  readonly idleMinutes: number;
+  readonly limit: number;
+  readonly lang: "en" | "zh";
+  /** Beginnings of messages that nobody said, besides the known ones. */
+  readonly noise: readonly string[];
+}
+
 /** One conversation by its key, or one chat, in which each agent has its own. */
 export interface RoomConfig {
   readonly conversation?: string;
@@ -292,6 +305,7 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
     },
     client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),
     ...build(settings, { baseFolder: dirname(configFile) }),
+    digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
     origins,
   });
 }
@@ -610,6 +624,11 @@ function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
     headers: table(headers, (value) => value),
     ...present({ preset, baseUrl: base_url, key, window, maxOutput: max_output }),
   };
+}
+
+function digestConfig(written: Settings["digest"], home: string | null): DigestConfig {
+  const { interval, idle_minutes, limit, lang, noise } = written;
+  return { home, intervalMs: interval, idleMinutes: idle_minutes, limit, lang, noise };
 }
 
 function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {

@@ -105,6 +105,27 @@ const KINDS = {
     exit: 3,
     remedy: "Give yourself the right to write there, or choose another folder with --home or TERTULIA_HOME.",
   },
+  digest_home: {
+    status: 500,
+    exit: 2,
+    remedy: "Name the folder of the digest's files with --home, or set digest.home.",
+  },
+  digest_damaged: {
+    status: 500,
+    exit: 1,
+    remedy:
+      "Put the two marker lines right by hand, each once and on a line of its own, or take both away; then `tertulia digest install`.",
+  },
+  digest_group_leak: {
+    status: 403,
+    exit: 1,
+    remedy: "Say --i-accept-group-leak if everybody who reads there may know what the owner says at other doors.",
+  },
+  foreign_state: {
+    status: 500,
+    exit: 3,
+    remedy: "Name Hermes' own file with --state, such as ~/.hermes/state.db, and try again when nobody locks it.",
+  },
   disk_full: { status: 503, exit: 3, remedy: "Free some disk space, then start again; nothing was changed." },
   config_invalid: { status: 500, exit: 2, remedy: "Correct what is named; `tertulia config check` shows all of it." },
   usage: { status: 400, exit: 2, remedy: "`tertulia help` shows the commands." },

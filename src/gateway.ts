@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "./bridge/bridge.ts";
 import type { Channel, ChannelStatus } from "./channel/channel.ts";
 import { EventIntake, type InboxAccount } from "./channel/event-intake.ts";
@@ -10,6 +11,9 @@ import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
 import type { Person } from "./conversation/person.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
+import { type Digest, type DigestSettings, NOISE, readDigest } from "./digest/digest.ts";
+import { DigestKeeper } from "./digest/digest-keeper.ts";
+import { createOwnTalks } from "./digest/own-talks.ts";
 import type { Engine } from "./engine/engine.ts";
 import { createLocalEngine } from "./engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
@@ -26,7 +30,9 @@ import type {
   Claim,
   ConversationRow,
   DeliveryRow,
+  ImportResult,
   InboundEvent,
+  KeepChange,
   Settled,
   Store,
   StoreReader,
@@ -121,6 +127,8 @@ export class Gateway {
   readonly #ownDoors: OwnDoors;
   readonly #hearing: Hearing;
   readonly #bridge: Bridge;
+  /** Null where no home is configured. */
+  #digestKeeper: DigestKeeper | null;
   #claim: Claim | null = null;
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #cancelPrune = (): void => undefined;
@@ -238,6 +246,7 @@ export class Gateway {
       return { name, kind: familyOf(this.#config.runtimes[name]) };
     };
     this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
+    this.#digestKeeper = this.#createDigestKeeper(config);
     this.#hearing = new Hearing(
       live({
         ...parts,
@@ -255,6 +264,21 @@ export class Gateway {
   /** As it stands: `reload` puts another one in its place. */
   get config(): Config {
     return this.#config;
+  }
+
+  #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {
+    if (digest.home === null) return null;
+    return new DigestKeeper({
+      home: digest.home,
+      intervalMs: digest.intervalMs,
+      source: createOwnTalks(this.#store),
+      settings: digestSettings(this.config),
+      rendering: { lang: digest.lang, timezone },
+      clock: this.#clock,
+      nonce: () => this.#ids.token().slice(0, 12),
+      onWritten: (files) => this.#log.info({ home: digest.home, files }, "the digest was written"),
+      onFault: (cause) => this.#fault(cause),
+    });
   }
 
   get reader(): StoreReader {
@@ -297,6 +321,7 @@ export class Gateway {
       if (!given.some((one) => one.channel === channel)) await this.#openOrTell(channel, agent);
     this.#warnOfSilence();
     this.#prune();
+    this.#digestKeeper?.start();
   }
 
   /**
@@ -319,6 +344,11 @@ export class Gateway {
     for (const [name, runtime] of createRuntimes(config, { clock, chance, given: runtimes }))
       if (!this.#runtimes.has(name)) this.#runtimes.set(name, runtime);
     this.#config = config;
+    if (!isDeepStrictEqual(before.digest, config.digest)) {
+      await this.#digestKeeper?.stop();
+      this.#digestKeeper = this.#createDigestKeeper(config);
+      this.#digestKeeper?.start();
+    }
     await this.#keepPeople();
     const accounts = accountsOf(config);
     for (const [account, { channel, agent, written }] of [...this.#channels]) {
@@ -379,6 +409,7 @@ export class Gateway {
     this.#state = "stopping";
     this.#cancelPrune();
     await this.#reloading;
+    await this.#digestKeeper?.stop();
     await Promise.all([...this.#channels.values()].map(({ channel }) => channel.stop()));
     await this.#intake.stop();
     this.#runner.stopAll({ kind: "shutdown" });
@@ -433,6 +464,20 @@ export class Gateway {
     const conversation = await this.#store.conversation(key);
     if (conversation === null) throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
     await this.#store.keep({ kind: "agent_state", conversationId: conversation.id, patch }, this.#holdClaim());
+  }
+
+  /** H13: a batch of another program's sessions. Throws `agent_unknown`. */
+  async import(change: Omit<Extract<KeepChange, { kind: "import" }>, "kind" | "now">): Promise<ImportResult> {
+    this.#mustRun();
+    if (!Object.hasOwn(this.config.agents, change.agent))
+      throw new TertuliaError("agent_unknown", `There is no agent ${change.agent}.`);
+    const kept = await this.#store.keep({ kind: "import", now: this.#clock.now(), ...change }, this.#holdClaim());
+    return kept.imported ?? { sessions: 0, messages: 0, wentOn: [] };
+  }
+
+  /** D1: what was said last at the owner's doors. */
+  digest(): Promise<Digest> {
+    return readDigest(createOwnTalks(this.#store), digestSettings(this.config), this.#clock.now());
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */
@@ -596,4 +641,9 @@ export class Gateway {
     const error = asTertuliaError(cause);
     this.#log.error({ err: error, cause: error.cause }, `${error.code}: ${error.message}`);
   }
+}
+
+function digestSettings({ digest }: Config): DigestSettings {
+  const { idleMinutes, limit, noise } = digest;
+  return { idleMinutes, limit, noise: [...NOISE, ...noise] };
 }

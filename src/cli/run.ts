@@ -160,6 +160,44 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--json", "print the parts as JSON")
     .action(async (name, options) => (await import("./context.ts")).context(name, { ...global(), ...options }));
 
+  const digest = program.command("digest").description("files that tell each door what was said at the others");
+  const digestCommand = (name: string, description: string) =>
+    digest
+      .command(name)
+      .description(description)
+      .option("--state <path>", "a state.db of Hermes, instead of the gateway's own state")
+      .option("--owner <platform:id...>", "with --state: whose direct chats are the owner's, as in telegram:42")
+      .option("--lang <en|zh>", "the language of the words around what was said (default en)")
+      .option("--json", "print what was done as JSON")
+      .addHelpText(
+        "after",
+        "\n--home names the folder of the files here (default: digest.home); the state folder is TERTULIA_HOME's.\nExample: tertulia digest run --home ~/.hermes --state ~/.hermes/state.db",
+      );
+  digestCommand("run", "write the files, if anything has changed; else print nothing").action(async (options) =>
+    (await import("./digest.ts")).digestRun({ ...global(), ...options }),
+  );
+  digestCommand("show", "print what was said last at each door, and how long ago").action(async (options) =>
+    (await import("./digest.ts")).digestShow({ ...global(), ...options }),
+  );
+  digestCommand("install", "add the block to AGENTS.md and the guide to SOUL.md, and say how to run it by a clock")
+    .option("--i-accept-group-leak", "although others than the owner read these files")
+    .action(async (options) => (await import("./digest.ts")).digestInstall({ ...global(), ...options }));
+  digestCommand("uninstall", "take the block, the guide and the file away again").action(async (options) =>
+    (await import("./digest.ts")).digestUninstall({ ...global(), ...options }),
+  );
+
+  const bring = program.command("import").description("bring in what another program holds");
+  bring
+    .command("hermes")
+    .description("the sessions of a Hermes state.db, with their messages; twice is once")
+    .requiredOption("--state <path>", "the state.db of Hermes; it is only read")
+    .option("--agent <name>", "the agent they become sessions of (default: the configured one)")
+    .option("--owner <platform:id...>", "whose direct chats are the owner's, as in telegram:42")
+    .option("--dry-run", "say what would be done, and do nothing")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", "\nExample: tertulia import hermes --state ~/.hermes/state.db --dry-run")
+    .action(async (options) => (await import("./import.ts")).importHermes({ ...global(), ...options }));
+
   program
     .command("doctor")
     .description("check the machine, the configuration and the state; change nothing")

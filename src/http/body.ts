@@ -8,8 +8,8 @@ import type { Env } from "./wire.ts";
 export const BODY_LIMIT = 1_000_000;
 
 /** A request's JSON as its schema says. Throws `body_too_large`, or `request_invalid` with the place and the problem. */
-export async function jsonBody<T>(context: Context<Env>, schema: z.ZodType<T>): Promise<T> {
-  const parsed = schema.safeParse(parseJson(await readBytes(context.env.incoming)));
+export async function jsonBody<T>(context: Context<Env>, schema: z.ZodType<T>, limit = BODY_LIMIT): Promise<T> {
+  const parsed = schema.safeParse(parseJson(await readBytes(context.env.incoming, limit)));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue?.path.join(".") || "the body";
@@ -17,21 +17,21 @@ export async function jsonBody<T>(context: Context<Env>, schema: z.ZodType<T>): 
 }
 
 /** Never holds more than the limit, whether or not a length was declared. */
-async function readBytes(incoming: IncomingMessage): Promise<Buffer> {
-  if (Number(incoming.headers["content-length"] ?? 0) > BODY_LIMIT) throw tooLarge();
+async function readBytes(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+  if (Number(incoming.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
   const chunks: Buffer[] = [];
   let size = 0;
   try {
     // Destroying the request would take the socket along, and with it the answer that says why.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       size += chunk.length;
-      if (size > BODY_LIMIT) break;
+      if (size > limit) break;
       chunks.push(chunk);
     }
   } catch (cause) {
     throw new TertuliaError("request_invalid", "The connection was closed before the end of the body.", { cause });
   }
-  if (size > BODY_LIMIT) throw tooLarge();
+  if (size > limit) throw tooLarge(limit);
   return Buffer.concat(chunks);
 }
 
@@ -49,6 +49,6 @@ function parseJson(bytes: Buffer): unknown {
   }
 }
 
-function tooLarge(): TertuliaError {
-  return new TertuliaError("body_too_large", "The body is larger than 1 MB.");
+function tooLarge(limit: number): TertuliaError {
+  return new TertuliaError("body_too_large", `The body is larger than ${limit / 1_000_000} MB.`);
 }

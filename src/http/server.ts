@@ -9,7 +9,9 @@ import type { Log } from "../util/log.ts";
 import { callerOf, callerOfSession, scopeOf } from "./caller.ts";
 import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";
+import { digest } from "./digest.ts";
 import { eventStream } from "./event-stream.ts";
+import { foreignSessions } from "./foreign-sessions.ts";
 import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
 import { metrics } from "./metrics.ts";
@@ -148,6 +150,8 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
   app.route("/api/sessions", sessions(gateway));
   app.route("/api/messages", messages(gateway));
   app.route("/api/events", eventStream(gateway, closing));
+  app.route("/api/foreign", foreignSessions(gateway));
+  app.route("/api/digest", digest(gateway));
   app.route("/api", handoff(gateway));
   app.route("/api", refusedEvents(gateway));
   app.route("/api", runtimes(gateway));

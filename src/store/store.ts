@@ -552,10 +552,53 @@ export type KeepChange =
       readonly kind: "agent_state";
       readonly conversationId: number;
       readonly patch: Readonly<Record<string, unknown>>;
+    }
+  /** H13: a batch of another program's sessions, or of a part of one. Safe to repeat: what is here already is not written again. */
+  | {
+      readonly kind: "import";
+      /** The other program, as it stands in the key. */
+      readonly runtime: string;
+      readonly agent: string;
+      readonly now: number;
+      readonly sessions: readonly ImportedSession[];
     };
 export interface KeepResult {
   /** Rows that a prune removed. */
   readonly removed: number;
+  /** Of an import. */
+  readonly imported?: ImportResult;
+}
+export interface ImportResult {
+  /** That were not here before. */
+  readonly sessions: number;
+  readonly messages: number;
+  /** Sessions that were gone on with here, and so take nothing more from there; by their id there. */
+  readonly wentOn: readonly string[];
+}
+export interface ImportedSession {
+  /** As the other program calls it. */
+  readonly id: string;
+  /** What it is called here, if it is new. */
+  readonly freshId: string;
+  readonly parentId: string | null;
+  /** Null: nobody's in particular, as a group's. */
+  readonly ownerPerson: string | null;
+  /** As the other program says it: it may know more than we do. */
+  readonly platform: string;
+  readonly title: string | null;
+  readonly openedAt: number;
+  readonly endedAt: number;
+  readonly endReason: string;
+  readonly messages: readonly ImportedMessage[];
+}
+export interface ImportedMessage {
+  /** Grows with every message of a session. */
+  readonly id: number;
+  readonly role: "user" | "assistant";
+  readonly text: string;
+  readonly at: number;
+  /** Who wrote it, where that is not the owner. */
+  readonly author?: string;
 }
 export type RuntimeStatus = "healthy" | "degraded" | "broken";
 
@@ -621,6 +664,15 @@ export interface StoreReader {
     only?: "standing";
     limit: number;
   }): Promise<readonly EntryRow[]>;
+  /**
+   * D9: sessions of a person whose home is a direct chat or a terminal of that person, each with the platform of its home and the time of
+   * its last user or assistant entry. Jobs, imported sessions and those without a word are not among them.
+   */
+  directSessions(personId: string): Promise<readonly DirectSession[]>;
+  /** The last things said in such a session, oldest first, without what was said in places that are not the person's own. */
+  directRows(query: { sessionId: string; personId: string; limit: number }): Promise<readonly DirectRow[]>;
+  /** What was brought in from another program. */
+  foreignSessions(runtime: string): Promise<readonly ForeignSession[]>;
   bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): Promise<readonly BindingRow[]>;
   /** Messages of a place after a place sequence, oldest first. */
   placeMessages(query: { placeId: number; after: number; limit: number }): Promise<readonly Message[]>;
@@ -776,6 +828,22 @@ export interface EntryRow {
   readonly prompted: boolean;
   /** Own words that are not delivered yet, or never were (O4). */
   readonly delivery: DeliveryState | null;
+}
+export interface ForeignSession {
+  /** As the other program calls it. */
+  readonly id: string;
+  readonly sessionId: string;
+  readonly throughId: number;
+}
+export interface DirectSession {
+  readonly sessionId: string;
+  readonly platform: Platform;
+  readonly lastAt: number;
+}
+export interface DirectRow {
+  readonly role: "user" | "assistant";
+  readonly text: string;
+  readonly at: number | null;
 }
 export interface BindingRow {
   readonly conversationId: number;

@@ -1,6 +1,7 @@
 import { mergeState } from "../../conversation/agent-state.ts";
 import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
 import type { Database } from "./database.ts";
+import { importSessions } from "./import.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
 /** The verbs `attempt`, `delivered` and `keep`. */
@@ -116,6 +117,8 @@ export function keep(db: Database, change: KeepChange): KeepResult {
         );
       }
       return { removed: 0 };
+    case "import":
+      return { removed: 0, imported: importSessions(db, change) };
     case "prune":
       return { removed: prune(db, change.now) };
   }

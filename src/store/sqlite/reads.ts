@@ -11,8 +11,11 @@ import type {
   BindingRow,
   ConversationRow,
   DeliveryRow,
+  DirectRow,
+  DirectSession,
   EntryRow,
   ExchangeRow,
+  ForeignSession,
   HomeRow,
   JobRow,
   MessageFate,
@@ -586,6 +589,43 @@ export class SqliteReader implements StoreReader {
       )
       .reverse()
       .map(entryOf);
+  }
+
+  async foreignSessions(runtime: string): Promise<readonly ForeignSession[]> {
+    return this.db.all<{ id: string; sessionId: string; throughId: number }>(
+      "SELECT id, session_id AS sessionId, through_id AS throughId FROM foreign_session WHERE runtime = ? ORDER BY id",
+      runtime,
+    );
+  }
+
+  async directSessions(personId: string): Promise<readonly DirectSession[]> {
+    const rows = this.db.all<{ sessionId: string; platform: Platform; key: string; lastAt: number | null }>(
+      `SELECT s.id AS sessionId, p.platform, c.key,
+         (SELECT m.admitted_at FROM entry e JOIN message m ON m.id = e.message_id
+          WHERE e.session_id = s.id AND e.role IN('user','assistant') ORDER BY e.seq DESC LIMIT 1) AS lastAt
+       FROM session s JOIN conversation c ON c.id = s.home JOIN place p ON p.id = c.place_id
+       WHERE s.owner_person = ?1 AND c.person_id = ?1 AND c.kind = 'kept' AND p.chat_type = 'dm'`,
+      personId,
+    );
+    return rows.flatMap(({ key, lastAt, ...row }) => {
+      const { form } = parseSessionKey(key);
+      return lastAt === null || (form !== "chat" && form !== "person") ? [] : [{ ...row, lastAt }];
+    });
+  }
+
+  async directRows(query: { sessionId: string; personId: string; limit: number }): Promise<readonly DirectRow[]> {
+    return this.db
+      .all<{ role: DirectRow["role"]; text: string; at: number | null }>(
+        `SELECT e.role, coalesce(m.body, e.body, '') AS text, m.admitted_at AS at
+         FROM entry e LEFT JOIN message m ON m.id = e.message_id LEFT JOIN place p ON p.id = m.place_id
+         WHERE e.session_id = ?1 AND e.role <> 'mark' AND (p.id IS NULL OR (p.chat_type = 'dm'
+           AND EXISTS(SELECT 1 FROM conversation c WHERE c.place_id = p.id AND c.person_id = ?2)))
+         ORDER BY e.seq DESC LIMIT ?3`,
+        query.sessionId,
+        query.personId,
+        query.limit,
+      )
+      .reverse();
   }
 
   async bindings(query: {

@@ -1,0 +1,19 @@
+import type { Config } from "../config.ts";
+import { type Digest, NOISE, readDigest } from "../digest/digest.ts";
+import { createOwnTalks } from "../digest/own-talks.ts";
+import { TertuliaError } from "../errors.ts";
+import { readState } from "./state.ts";
+
+/** The digest of our own store: the running gateway's, or that of its file. Throws `usage` where there is neither: nothing is no digest. */
+export async function ownDigest(config: Config): Promise<Digest> {
+  const { idleMinutes, limit, noise } = config.digest;
+  const settings = { idleMinutes, limit, noise: [...NOISE, ...noise] };
+  const digest = await readState<Digest>(config, {
+    gateway: (client) => client.get("/api/digest"),
+    file: (reader) => readDigest(createOwnTalks(reader), settings, Date.now()),
+  });
+  if (digest !== null) return digest;
+  throw new TertuliaError("usage", `There is nothing to tell of: there is no state in ${config.home} yet.`, {
+    remedy: "Start the gateway with `tertulia start`, or name a state.db of Hermes with --state.",
+  });
+}

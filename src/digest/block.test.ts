@@ -1,0 +1,108 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { addBlock, DIGEST_MARKERS, fillBlock, findBlock, removeBlock } from "./block.ts";
+
+const { begin, end } = DIGEST_MARKERS;
+/** As the script of the origin makes it. */
+const FOREIGN = `${begin} — 由 sync-digest.py 自动生成，勿手改 -->\n_（等待首次同步）_\n${end} -->\n`;
+
+function filled(text: string, content: string): string {
+  const bytes = Buffer.from(text);
+  const found = findBlock(bytes, DIGEST_MARKERS);
+  if (found.kind !== "block") throw new Error(found.kind);
+  return fillBlock(bytes, found, content).toString();
+}
+
+test("D7: a block that another program made is taken over, its marker lines as they are", () => {
+  expect(filled(`# Mine\n\n${FOREIGN}after`, "new\nlines")).toBe(
+    `# Mine\n\n${begin} — 由 sync-digest.py 自动生成，勿手改 -->\nnew\nlines\n${end} -->\nafter`,
+  );
+});
+
+test.each([
+  ["the end marker is missing", `${begin} -->\nx\n`],
+  ["the begin marker is missing", `x\n${end} -->\n`],
+  ["there are several begin markers", `${begin} -->\n${begin} -->\n${end} -->`],
+  ["there are several end markers", `${begin} -->\n${end} -->\n${end} -->`],
+  ["the end marker stands before the begin marker", `${end} -->\n${begin} -->\n`],
+  ["both markers stand on one line", `${begin} --> ${end} -->`],
+  ["the comment of the begin marker is not closed on its line", `${begin}\n-->\n${end} -->`],
+  ["the comment of the end marker is not closed on its line", `${begin} -->\n${end}\n-->`],
+])("D7: damaged markers: %s", (why, text) => {
+  expect(findBlock(Buffer.from(text), DIGEST_MARKERS)).toEqual({ kind: "damaged", why });
+});
+
+/** Bytes of any kind, with whole and broken markers among them. */
+const anyFile = fc
+  .array(
+    fc.oneof(
+      { weight: 3, arbitrary: fc.uint8Array({ maxLength: 30 }).map((bytes) => Buffer.from(bytes)) },
+      {
+        weight: 4,
+        arbitrary: fc
+          .constantFrom(
+            `${begin} x -->\n`,
+            `${end} -->\n`,
+            begin,
+            end,
+            "-->",
+            "\n",
+            "\r\n",
+            "<!-- ",
+            "CROSS-PLATFORM",
+            "text\n",
+          )
+          .map((text) => Buffer.from(text)),
+      },
+    ),
+    { maxLength: 12 },
+  )
+  .map((parts) => Buffer.concat(parts));
+const anyContent = fc
+  .string({ unit: "binary", maxLength: 60 })
+  .map((text) => text.toWellFormed().replaceAll("<!--", "").replaceAll("\r", ""));
+
+test("D7: for any file and any damage no byte outside the markers changes", () => {
+  let blocks = 0;
+  fc.assert(
+    fc.property(anyFile, anyContent, (bytes, content) => {
+      const found = findBlock(bytes, DIGEST_MARKERS);
+      if (found.kind !== "block") return;
+      blocks++;
+      const after = fillBlock(bytes, found, content);
+      expect(after.subarray(0, found.from).equals(bytes.subarray(0, found.from))).toBe(true);
+      const tail = bytes.subarray(found.to);
+      expect(after.subarray(after.length - tail.length).equals(tail)).toBe(true);
+      expect(bytes.subarray(found.lineFrom).toString("latin1").startsWith(begin)).toBe(true);
+      expect(tail.toString("latin1").startsWith(end)).toBe(true);
+      // Found again, and nothing to do the second time.
+      const again = findBlock(after, DIGEST_MARKERS);
+      expect(again.kind).toBe("block");
+      if (again.kind === "block") expect(fillBlock(after, again, content)).toBe(after);
+    }),
+    { numRuns: 3_000 },
+  );
+  expect(blocks).toBeGreaterThan(20);
+});
+
+test("D7: taking a block away leaves what was there before it was added, to the byte", () => {
+  fc.assert(
+    fc.property(anyFile, anyContent, (bytes, content) => {
+      if (findBlock(bytes, DIGEST_MARKERS).kind !== "absent") return;
+      const added = addBlock(bytes, DIGEST_MARKERS, { label: "ours", content });
+      const found = findBlock(added, DIGEST_MARKERS);
+      // A file that ends in half a marker's comment is the only one in which the block cannot be found.
+      if (found.kind !== "block") return;
+      expect(removeBlock(added, found).equals(bytes)).toBe(true);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("D7: text written behind the block by hand does not run into the text before it", () => {
+  const added = addBlock(Buffer.from("before"), DIGEST_MARKERS, { label: "ours", content: "x" });
+  const edited = Buffer.concat([added, Buffer.from("after")]);
+  const found = findBlock(edited, DIGEST_MARKERS);
+  if (found.kind !== "block") throw new Error(found.kind);
+  expect(removeBlock(edited, found).toString()).toBe("before\nafter");
+});

@@ -1,0 +1,293 @@
+import { fork } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { temporaryFolder } from "../../test/support/store.ts";
+import { asTertuliaError } from "../errors.ts";
+import { DEFAULT_DIGEST, type Digest, sectionOf } from "./digest.ts";
+import { type FileChange, type FileOptions, installDigest, uninstallDigest, writeDigest } from "./files.ts";
+import { replaceFile } from "./replace-file.ts";
+import { WORDS } from "./words.ts";
+
+const START = Date.UTC(2026, 10, 30, 8);
+const RENDERING = { lang: "en", timezone: "UTC" } as const;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let home: string;
+let nonces: number;
+beforeEach(() => {
+  folder = temporaryFolder();
+  home = folder.path;
+  nonces = 0;
+});
+afterEach(() => folder.remove());
+
+function options(): FileOptions {
+  return { home, now: Date.now(), nonce: () => String(nonces++).padStart(12, "0") };
+}
+
+function digest(...lines: string[]): Digest {
+  const rows = lines.map((text, i) => ({ role: "user", text, at: START + i }) as const);
+  const section = sectionOf({ platform: "telegram", sessionId: "s", rows }, DEFAULT_DIGEST);
+  return { sections: section === null ? [] : [section], notes: [] };
+}
+
+const path = (...names: string[]): string => join(home, ...names);
+const read = (...names: string[]): string => readFileSync(path(...names), "utf8");
+const changes = (files: readonly FileChange[]): string[] => files.map(({ change }) => change);
+const inodes = (): number[] =>
+  [["AGENTS.md"], ["shared-context", "DIGEST.md"]].map((names) => statSync(path(...names)).ino);
+
+function refusal(call: () => unknown): { code: string; message: string } {
+  try {
+    call();
+  } catch (cause) {
+    return asTertuliaError(cause);
+  }
+  throw new Error("It was done.");
+}
+
+describe("D7: writing", () => {
+  test("D7: G-SYN-04: what has not changed is not written: 12 runs touch no file, a new line each of them once", () => {
+    installDigest("en", options());
+    writeDigest(digest("hello"), RENDERING, options());
+    const before = inodes();
+    for (let run = 0; run < 12; run++)
+      expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["unchanged", "unchanged"]);
+    expect(inodes()).toEqual(before);
+    expect(changes(writeDigest(digest("hello", "new"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(inodes()[0]).not.toBe(before[0]);
+    expect(inodes()[1]).not.toBe(before[1]);
+  });
+
+  test("D7: without a block AGENTS.md is left alone, and DIGEST.md written all the same", () => {
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["written", "no file"]);
+    writeFileSync(path("AGENTS.md"), "# Mine\n");
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["unchanged", "no block"]);
+    expect(read("AGENTS.md")).toBe("# Mine\n");
+  });
+
+  test("D7: damaged markers: nothing is changed, and it says so", () => {
+    const text = "<!-- CROSS-PLATFORM:BEGIN -->\nmine\n";
+    writeFileSync(path("AGENTS.md"), text);
+    expect(writeDigest(digest("hello"), RENDERING, options())[1]).toEqual({
+      file: "AGENTS.md",
+      change: "damaged",
+      why: "the end marker is missing",
+    });
+    expect(refusal(() => installDigest("en", options()))).toMatchObject({
+      code: "digest_damaged",
+      message: expect.stringContaining("the end marker is missing"),
+    });
+    expect(refusal(() => uninstallDigest(options())).code).toBe("digest_damaged");
+    expect(read("AGENTS.md")).toBe(text);
+    expect(existsSync(path("SOUL.md"))).toBe(false);
+  });
+
+  test("D7: a marker that somebody says in a chat is no marker", () => {
+    installDigest("en", options());
+    writeDigest(digest("look: <!-- CROSS-PLATFORM:END --> and <!-- CROSS-PLATFORM:BEGIN"), RENDERING, options());
+    expect(changes(writeDigest(digest("again"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(read("AGENTS.md").match(/CROSS-PLATFORM:END/g)).toHaveLength(1);
+  });
+
+  test("D7: a file keeps its mode, and a link to it stays a link", () => {
+    writeFileSync(path("real.md"), "# Mine\n");
+    symlinkSync(path("real.md"), path("AGENTS.md"));
+    installDigest("en", options());
+    chmodSync(path("real.md"), 0o640);
+    writeDigest(digest("hello"), RENDERING, options());
+    expect(statSync(path("real.md")).mode & 0o777).toBe(0o640);
+    expect(read("real.md")).toContain("hello");
+    expect(readdirSync(home)).toContain("AGENTS.md");
+    expect(statSync(path("shared-context", "DIGEST.md")).mode & 0o777).toBe(0o600);
+  });
+
+  test("D7: what an editor writes meanwhile is not lost", () => {
+    writeFileSync(path("x"), "one");
+    let calls = 0;
+    const isWritten = replaceFile(
+      path("x"),
+      (bytes) => {
+        if (calls++ === 0) writeFileSync(path("x"), "two");
+        return Buffer.from(`${bytes}+`);
+      },
+      options(),
+    );
+    expect(isWritten).toBe(true);
+    expect(read("x")).toBe("two+");
+  });
+
+  test("D7: a crash between the temporary file and the rename leaves the old file, and the next run clears up", async () => {
+    installDigest("en", options());
+    writeDigest(digest("old"), RENDERING, options());
+    const before = read("AGENTS.md");
+    // A process of its own that is killed at the rename: the folder of the target is all it leaves.
+    const child = fork(
+      new URL("../../test/support/dies-at-rename.ts", import.meta.url),
+      [path("AGENTS.md"), "new content"],
+      { stdio: "ignore" },
+    );
+    const signal = await new Promise((resolve) => child.once("exit", (_, how) => resolve(how)));
+    expect(signal).toBe("SIGKILL");
+    expect(read("AGENTS.md")).toBe(before);
+    const left = readdirSync(home).filter((name) => name.endsWith(".tmp"));
+    expect(left).toHaveLength(1);
+    expect(read(left[0]!)).toBe("new content");
+    utimesSync(path(left[0]!), new Date(0), new Date(0));
+    writeDigest(digest("new"), RENDERING, options());
+    expect(readdirSync(home).filter((name) => name.endsWith(".tmp"))).toEqual([]);
+  });
+
+  test("D7: many runs at the same time do not tear a file: a reader sees one whole version or another", async () => {
+    installDigest("en", options());
+    writeDigest(digest("start"), RENDERING, options());
+    const script = new URL("../../test/support/writes-digests.ts", import.meta.url);
+    const children = ["a", "b", "c"].map((name) => fork(script, [home, name, "40"], { stdio: "ignore" }));
+    let running = children.length;
+    const ends = children.map(
+      (child) =>
+        new Promise((resolve) =>
+          child.once("exit", (code) => {
+            running--;
+            resolve(code);
+          }),
+        ),
+    );
+    let seen = 0;
+    while (running > 0) {
+      for (const names of [["AGENTS.md"], ["shared-context", "DIGEST.md"]]) {
+        const text = read(...names);
+        const letters = new Set([...text.matchAll(/([abc])\1{50,}/g)].map((match) => match[1]));
+        expect(letters.size).toBeLessThanOrEqual(1);
+        expect(names[0] !== "AGENTS.md" || text.trimEnd().endsWith("<!-- CROSS-PLATFORM:END -->")).toBe(true);
+        seen++;
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await Promise.all(ends)).toEqual([0, 0, 0]);
+    expect(seen).toBeGreaterThan(10);
+    expect(readdirSync(home).filter((name) => name.endsWith(".tmp"))).toEqual([]);
+  });
+});
+
+describe("D7: install and uninstall", () => {
+  const HAND = "# Rules\r\n\r\nBe brief. Ça va? \u{1F600}";
+
+  test("D7: markers and guide are added to hand-written text, which stays; uninstall gives it back to the byte", () => {
+    writeFileSync(path("AGENTS.md"), HAND);
+    writeFileSync(path("SOUL.md"), "You are Nova.\n");
+    expect(changes(installDigest("en", options()).files)).toEqual(["written", "written"]);
+    expect(read("AGENTS.md").startsWith(HAND)).toBe(true);
+    expect(read("SOUL.md").startsWith("You are Nova.\n")).toBe(true);
+    expect(read("SOUL.md")).not.toContain(WORDS.en.identity);
+    writeDigest(digest("hello"), RENDERING, options());
+    expect(changes(uninstallDigest(options()))).toEqual(["removed", "written", "written"]);
+    expect(read("AGENTS.md")).toBe(HAND);
+    expect(read("SOUL.md")).toBe("You are Nova.\n");
+    expect(readdirSync(home).sort()).toEqual(["AGENTS.md", "SOUL.md"]);
+  });
+
+  test("D7: files that are not there are made, and removed again; twice is once", () => {
+    expect(changes(installDigest("en", options()).files)).toEqual(["created", "created"]);
+    const soul = read("SOUL.md");
+    expect(changes(installDigest("en", options()).files)).toEqual(["unchanged", "unchanged"]);
+    expect(read("SOUL.md")).toBe(soul);
+    expect(changes(installDigest("zh", options()).files)).toEqual(["unchanged", "written"]);
+    expect(read("SOUL.md")).toContain(WORDS.zh.identity);
+    expect(changes(uninstallDigest(options()))).toEqual(["no file", "removed", "removed"]);
+    expect(readdirSync(home)).toEqual([]);
+    expect(changes(uninstallDigest(options()))).toEqual(["no file", "no file", "no file"]);
+  });
+
+  test("D7: a block that another program made is taken over, and said; uninstall leaves its markers", () => {
+    const foreign =
+      "<!-- CROSS-PLATFORM:BEGIN — 由 sync-digest.py 自动生成，勿手改 -->\n_（等待首次同步）_\n<!-- CROSS-PLATFORM:END -->\n";
+    writeFileSync(path("AGENTS.md"), `# Mine\n${foreign}`);
+    const { files, warnings } = installDigest("zh", options());
+    expect(files[0]).toEqual({ file: "AGENTS.md", change: "unchanged" });
+    expect(warnings[0]).toContain("another program made");
+    writeDigest(digest("你好"), { lang: "zh", timezone: "UTC" }, options());
+    expect(read("AGENTS.md")).toContain("勿手改 -->\n**其他端说过的话**");
+    uninstallDigest(options());
+    expect(read("AGENTS.md")).toBe(`# Mine\n${foreign.replace("_（等待首次同步）_\n", "")}`);
+  });
+
+  test("D10: the guide says it all, in both languages", () => {
+    for (const [lang, signs] of [
+      [
+        "en",
+        [
+          "Source:",
+          "without reading any file",
+          "just now",
+          "last time",
+          "I told you",
+          "DIGEST.md",
+          "every door",
+          "prefix…suffix",
+          "not instructions",
+        ],
+      ],
+      [
+        "zh",
+        ["Source:", "不用翻文件", "刚才", "上次", "我跟你说过", "DIGEST.md", "其他端也会看到", "前缀…后缀", "不是指令"],
+      ],
+    ] as const) {
+      installDigest(lang, options());
+      for (const sign of signs) expect(read("SOUL.md")).toContain(sign);
+    }
+  });
+
+  test("D7: a home inside a program's folder is refused, whichever sign of it there is", () => {
+    for (const sign of ["hermes_state.py", "pyproject.toml", "package.json"]) {
+      const tree = path(sign.replace(/\W/g, "-"));
+      mkdirSync(join(tree, "state"), { recursive: true });
+      writeFileSync(
+        join(tree, sign),
+        sign === "pyproject.toml" ? '[project]\nname = "hermes-agent"\n' : '{ "name": "tertulia" }',
+      );
+      const inside = { ...options(), home: join(tree, "state") };
+      expect(refusal(() => installDigest("en", inside))).toMatchObject({ code: "digest_home" });
+      expect(refusal(() => writeDigest(digest("x"), RENDERING, inside)).code).toBe("digest_home");
+      expect(readdirSync(inside.home)).toEqual([]);
+    }
+    mkdirSync(path("lib", "site-packages", "x"), { recursive: true });
+    expect(refusal(() => installDigest("en", { ...options(), home: path("lib", "site-packages", "x") })).code).toBe(
+      "digest_home",
+    );
+    expect(refusal(() => installDigest("en", { ...options(), home: path("nowhere") })).message).toBe(
+      `There is no folder ${path("nowhere")}.`,
+    );
+    // The program may be inside the home: that is how Hermes' installer does it.
+    mkdirSync(path("hermes-agent"));
+    renameSync(path("pyproject-toml", "pyproject.toml"), path("hermes-agent", "pyproject.toml"));
+    expect(changes(installDigest("en", options()).files)).toEqual(["created", "created"]);
+  });
+
+  test("D7: a long AGENTS.md, and files that go before it, are warned of", () => {
+    writeFileSync(path("AGENTS.md"), "字".repeat(20_001));
+    writeFileSync(path(".hermes.md"), "x");
+    const { warnings } = installDigest("en", options());
+    expect(warnings).toEqual([
+      expect.stringContaining("more than 20,000 characters"),
+      expect.stringContaining(".hermes.md goes before AGENTS.md"),
+    ]);
+  });
+
+  test("D7: what cannot be written is said in a sentence", () => {
+    mkdirSync(path("AGENTS.md"));
+    expect(refusal(() => installDigest("en", options()))).toMatchObject({ code: "home_unwritable" });
+  });
+});

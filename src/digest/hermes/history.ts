@@ -1,0 +1,178 @@
+import { createHash } from "node:crypto";
+import { titleOf } from "../../conversation/title.ts";
+import { cleanText } from "../../message/source.ts";
+import type { ForeignSession, ImportedMessage, ImportedSession } from "../../store/store.ts";
+import { isNoise, isSilent, NOISE } from "../digest.ts";
+import { HermesRows, type ReadRow, type Skipped } from "./rows.ts";
+import { type HermesSession, judge, readSessions, type Standing } from "./sessions.ts";
+import type { HermesDb } from "./state-db.ts";
+
+/** Rows of one batch: what one transaction takes. */
+const BATCH_ROWS = 500;
+/** Whose the owner's sessions become. */
+const OWNER = "owner";
+/** Characters of one batch. */
+const BATCH_TEXT = 2_000_000;
+
+export type SkippedRow = Skipped | "silence" | "automatic" | "empty";
+export type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty";
+
+/** What an import did, or would do. */
+export interface HistoryCount {
+  /** Read so far, of `total`: for a bar. */
+  rows: number;
+  readonly total: number;
+  sessions: number;
+  messages: number;
+  readonly skippedRows: Map<SkippedRow, number>;
+  readonly skippedSessions: Map<SkippedSession, number>;
+}
+
+export interface HistoryOptions {
+  readonly now: number;
+  readonly owners: readonly string[];
+  /** What is here already. */
+  readonly known: readonly ForeignSession[];
+}
+
+/**
+ * H13: the sessions of a Hermes state.db, parents before their children, in batches that end wherever they are full. `count` is kept up to
+ * date while they are taken.
+ */
+export class HermesHistory {
+  readonly count: HistoryCount;
+  readonly #rows: HermesRows;
+  readonly #sessions: readonly (readonly [HermesSession, Standing])[];
+  readonly #known: ReadonlyMap<string, ForeignSession>;
+  readonly #taken = new Set<string>();
+
+  constructor(db: HermesDb, { now, owners, known }: HistoryOptions) {
+    const total = db.all<{ n: number }>("SELECT count(*) AS n FROM messages")[0]?.n ?? 0;
+    this.count = { rows: 0, total, sessions: 0, messages: 0, skippedRows: new Map(), skippedSessions: new Map() };
+    this.#rows = new HermesRows(db, now);
+    this.#known = new Map(known.map((session) => [session.id, session]));
+    for (const { sessionId } of known) this.#taken.add(sessionId);
+    const { judged } = judge(readSessions(db, now), owners);
+    this.#sessions = judged
+      .map(({ session, standing }) => [session, standing] as const)
+      .toSorted(([a], [b]) => (a.startedAt ?? 0) - (b.startedAt ?? 0) || (a.id < b.id ? -1 : 1));
+  }
+
+  *batches(): Generator<readonly ImportedSession[], void> {
+    let batch: ImportedSession[] = [];
+    let rows = 0;
+    let text = 0;
+    for (const [session, standing] of this.#sessions) {
+      const why = skippedSession(session, standing);
+      if (why !== null) {
+        add(this.count.skippedSessions, why);
+        continue;
+      }
+      for (const part of this.#parts(session, standing)) {
+        batch.push(part);
+        rows += part.messages.length;
+        text += part.messages.reduce((sum, message) => sum + message.text.length, 0);
+        if (rows < BATCH_ROWS && text < BATCH_TEXT) continue;
+        yield batch;
+        batch = [];
+        rows = 0;
+        text = 0;
+      }
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  /** A session in parts of at most a batch's rows; none where nothing of it is new, or there. */
+  *#parts(session: HermesSession, standing: Standing): Generator<ImportedSession, void> {
+    const known = this.#known.get(session.id);
+    const seen = new Set<string>();
+    let after = known?.throughId ?? 0;
+    let head: Omit<ImportedSession, "messages"> | null = null;
+    let lastAt = session.startedAt ?? 0;
+    let isAny = known !== undefined;
+    for (;;) {
+      const read = this.#rows.next(session.id, BATCH_ROWS, after, seen);
+      this.count.rows += read.length;
+      const messages = read.flatMap((row) =>
+        this.#message(row, { author: isOwn(standing) ? OWNER : session.userId, lastAt }),
+      );
+      lastAt = Math.max(lastAt, ...messages.map(({ at }) => at));
+      if (messages.length > 0) {
+        head ??= this.#head(session, standing, messages);
+        yield { ...head, endedAt: session.endedAt ?? lastAt, messages };
+        if (!isAny) this.count.sessions++;
+        isAny = true;
+        this.count.messages += messages.length;
+      }
+      if (read.length < BATCH_ROWS) break;
+      after = Math.max(after, ...read.map(({ id }) => id));
+    }
+    if (!isAny) add(this.count.skippedSessions, "empty");
+  }
+
+  #message(
+    { row, id, skipped }: ReadRow,
+    { author, lastAt }: { author: string | null; lastAt: number },
+  ): ImportedMessage[] {
+    const why = skipped ?? skippedRow(row);
+    if (why !== null || row === null || row.role === "other") {
+      add(this.count.skippedRows, why ?? "tool");
+      return [];
+    }
+    // A row without a time that could be true was said when the one before it was.
+    const at = row.at ?? lastAt;
+    const by = row.role === "user" && author !== null ? { author } : {};
+    return [{ id, role: row.role, text: cleanText(row.text), at, ...by }];
+  }
+
+  #head(
+    session: HermesSession,
+    standing: Standing,
+    messages: readonly ImportedMessage[],
+  ): Omit<ImportedSession, "messages"> {
+    const first = messages.find(({ role }) => role === "user") ?? messages[0];
+    const title = titleOf(session.title ?? first?.text ?? "");
+    return {
+      id: session.id,
+      freshId: this.#freshId(session.id),
+      parentId: session.parentId,
+      ownerPerson: isOwn(standing) ? OWNER : null,
+      platform: session.source,
+      title: title === "" ? null : title,
+      openedAt: session.startedAt ?? first?.at ?? 0,
+      endedAt: session.endedAt ?? 0,
+      endReason: session.endReason ?? "imported",
+    };
+  }
+
+  /** Its own id, recognisable; a digest of it where it holds what no id of ours has, or where the name is taken. */
+  #freshId(id: string): string {
+    const plain = `hermes_${id}`;
+    const isPlain = /^[\w.-]{1,80}$/.test(id) && !this.#taken.has(plain);
+    const fresh = isPlain ? plain : `hermes_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
+    this.#taken.add(fresh);
+    return fresh;
+  }
+}
+
+/** What a program of the owner's asked is the owner's. */
+function isOwn(standing: Standing): boolean {
+  return standing === "own" || standing === "program";
+}
+
+function skippedSession(session: HermesSession, standing: Standing): SkippedSession | null {
+  if (standing === "helper") return "a helper's";
+  if (standing === "job") return "a job's";
+  return session.isHidden ? "hidden" : null;
+}
+
+function skippedRow(row: ReadRow["row"]): SkippedRow | null {
+  if (row === null || row.role === "other") return null;
+  if (row.text.trim() === "") return "empty";
+  if (row.role === "assistant" && isSilent(row.text)) return "silence";
+  return isNoise(row.text, NOISE) ? "automatic" : null;
+}
+
+function add<K>(counts: Map<K, number>, what: K): void {
+  counts.set(what, (counts.get(what) ?? 0) + 1);
+}

@@ -1,0 +1,141 @@
+import { existsSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { TertuliaError } from "../../errors.ts";
+
+/** How long another program may hold the file before a read gives up. */
+const BUSY_MS = 1_000;
+
+/** Epoch ms. Before it nobody talked to an agent; a time later than now by more than this is one of a clock that was wrong. */
+const EARLIEST = Date.UTC(2000, 0, 1);
+const AHEAD_MS = 5 * 60_000;
+
+export type HermesTable = "sessions" | "messages";
+
+/**
+ * A state.db of Hermes, read only: it is opened so, `query_only` is set, and its log is respected, for it may be written this very moment.
+ * Which columns there are is looked up: from April 2026 on the schema's number does not say. Throws `foreign_state` where there is none.
+ */
+export class HermesDb {
+  readonly path: string;
+  readonly #db: DatabaseSync;
+  readonly #columns: Readonly<Record<HermesTable, ReadonlySet<string>>>;
+
+  constructor(path: string) {
+    this.path = path;
+    if (!existsSync(path)) throw foreignState(`There is no file ${path}.`);
+    this.#db = opened(path);
+    try {
+      this.#db.exec("PRAGMA query_only = 1");
+      const columns = (table: HermesTable): ReadonlySet<string> =>
+        new Set(this.all<{ name: string }>(`PRAGMA table_info(${table})`).map(({ name }) => name));
+      this.#columns = { sessions: columns("sessions"), messages: columns("messages") };
+      const isHermes = this.has("sessions", "source") && this.has("messages", "session_id");
+      if (!isHermes) throw foreignState(`${path} is not a state.db of Hermes.`);
+    } catch (cause) {
+      this.#db.close();
+      throw readError(path, cause);
+    }
+  }
+
+  has(table: HermesTable, column: string): boolean {
+    return this.#columns[table].has(column);
+  }
+
+  hasTable(name: string): boolean {
+    return this.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name).length > 0;
+  }
+
+  /** The column, or what stands for it where this schema has none, under its name. */
+  column(table: HermesTable, name: string, otherwise: string): string {
+    return this.has(table, name) ? `${table}.${name} AS ${name}` : `${otherwise} AS ${name}`;
+  }
+
+  all<T extends object>(sql: string, ...values: SQLInputValue[]): T[] {
+    try {
+      return this.#db.prepare(sql).all(...values) as T[];
+    } catch (cause) {
+      throw readError(this.path, cause);
+    }
+  }
+
+  /** One statement for many calls. */
+  prepare<T extends object>(sql: string): (...values: SQLInputValue[]) => T[] {
+    const statement = this.#db.prepare(sql);
+    return (...values) => {
+      try {
+        return statement.all(...values) as T[];
+      } catch (cause) {
+        throw readError(this.path, cause);
+      }
+    };
+  }
+
+  /** All that `read` reads is of one moment. Synchronous, and short: a writer's log grows meanwhile. */
+  atOnce<T>(read: () => T): T {
+    this.#db.exec("BEGIN");
+    try {
+      return read();
+    } finally {
+      // It only read; where a page is damaged there is nothing to commit.
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+    }
+  }
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close();
+  }
+}
+
+function opened(path: string): DatabaseSync {
+  try {
+    return new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
+  } catch (cause) {
+    throw readError(path, cause);
+  }
+}
+
+/** Epoch seconds as Hermes has them, in ms; null for what can be no time: a text, an absurd number, the future. */
+export function timeIn(value: unknown, now: number): number | null {
+  if (typeof value !== "number" || !Number.isFinite(value)) return null;
+  const at = Math.round(value * 1000);
+  return at >= EARLIEST && at <= now + AHEAD_MS ? at : null;
+}
+
+/** The same window in seconds, for a query. */
+export function window(now: number): [from: number, to: number] {
+  return [EARLIEST / 1000, (now + AHEAD_MS) / 1000];
+}
+
+function foreignState(sentence: string, cause?: unknown): TertuliaError {
+  return new TertuliaError("foreign_state", sentence, { cause });
+}
+
+/** SQLite's primary codes. */
+const BUSY = [5, 6];
+const DAMAGED = [11, 26];
+const CANNOT_OPEN = 14;
+
+function codeOf(cause: unknown): number | null {
+  const code = (cause as { errcode?: unknown } | null)?.errcode;
+  return typeof code === "number" ? code & 0xff : null;
+}
+
+/** Whether a read failed for what the file holds there, so that the next may work. */
+export function isDamage(cause: unknown): boolean {
+  return DAMAGED.includes(codeOf((cause as { cause?: unknown } | null)?.cause) ?? -1);
+}
+
+function readError(path: string, cause: unknown): TertuliaError {
+  if (cause instanceof TertuliaError) return cause;
+  const code = codeOf(cause);
+  if (code === null) return new TertuliaError("internal", `${path} could not be read.`, { cause });
+  if (BUSY.includes(code)) return foreignState(`${path} is locked by another program.`, cause);
+  if (DAMAGED.includes(code)) return foreignState(`${path} is damaged, or is no database.`, cause);
+  if (code === CANNOT_OPEN)
+    return new TertuliaError("foreign_state", `${path} cannot be opened.`, {
+      cause,
+      remedy:
+        "Run this as a user who may read the file and write its folder: SQLite keeps the files -wal and -shm beside it, also for a reader.",
+    });
+  return foreignState(`${path} cannot be read (${(cause as Error).message}).`, cause);
+}

@@ -1,0 +1,35 @@
+import type { DirectSession, StoreReader } from "../store/store.ts";
+import type { DigestRow, DigestSource } from "./digest.ts";
+import { latestTalk } from "./latest-talk.ts";
+
+/** Whose talks the files hold (D9): whoever has this machine's terminal. */
+export const DIGEST_PERSON = "owner";
+
+/** Sessions of one platform whose rows are read. */
+const LOOKED_INTO = 4;
+
+type DigestReader = Pick<StoreReader, "directSessions" | "directRows">;
+
+/** D1: the owner's talks in our own store. */
+export function createOwnTalks(reader: DigestReader, personId = DIGEST_PERSON): DigestSource {
+  return {
+    async talks({ rows: limit }) {
+      const byPlatform = Map.groupBy(await reader.directSessions(personId), ({ platform }) => platform);
+      const talks = [];
+      for (const [platform, sessions] of byPlatform) {
+        const latest = sessions.toSorted(laterFirst).slice(0, LOOKED_INTO);
+        const rows = new Map<string, readonly DigestRow[]>();
+        for (const { sessionId } of latest)
+          rows.set(sessionId, await reader.directRows({ sessionId, personId, limit }));
+        const candidates = latest.map(({ sessionId, lastAt }) => ({ id: sessionId, lastAt }));
+        const talk = latestTalk(platform === "console" ? "terminal" : platform, candidates, (id) => rows.get(id) ?? []);
+        if (talk !== null) talks.push(talk);
+      }
+      return { talks, notes: [] };
+    },
+  };
+}
+
+function laterFirst(a: DirectSession, b: DirectSession): number {
+  return b.lastAt - a.lastAt || (a.sessionId < b.sessionId ? -1 : 1);
+}

@@ -1,0 +1,306 @@
+/** What was said at one door is known at the others, by files: inside the gateway by itself, and by the command beside Hermes. */
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { silentLog } from "../../src/util/log.ts";
+import { Story } from "../support/harness.ts";
+import { type HermesState, hermesState } from "../support/hermes-state.ts";
+import { temporaryFolder } from "../support/store.ts";
+import { type Called, tertulia } from "../support/tertulia.ts";
+
+const MINUTE = 60_000;
+
+let folder: ReturnType<typeof temporaryFolder>;
+let home: string;
+beforeEach(() => {
+  folder = temporaryFolder();
+  home = join(folder.path, "files");
+  mkdirSync(home);
+});
+afterEach(() => folder.remove());
+
+const file = (...names: string[]): string => join(home, ...names);
+const read = (...names: string[]): string => readFileSync(file(...names), "utf8");
+const full = (): string => read("shared-context", "DIGEST.md");
+
+/** A gateway that keeps the files, from the first line to the last. */
+function kept(tell: (story: Story) => Promise<void>, digest: Record<string, unknown> = {}): () => Promise<void> {
+  return async () => {
+    const story = await Story.begin({ config: { timezone: "UTC", digest: { home, ...digest } } });
+    try {
+      await tell(story);
+      await story.end();
+    } finally {
+      await story.clear();
+    }
+  };
+}
+
+describe("D1: inside the gateway", () => {
+  test(
+    "D1: G-SYN-04: the files are written at the start and every interval, and only when something was said",
+    kept(async (story) => {
+      await story.rests();
+      expect(full()).toContain("Nothing was said lately.");
+      await story.alice().asks("echo the key is under the mat");
+      expect(full()).not.toContain("under the mat");
+      await story.passes(5 * MINUTE);
+      expect(full()).toContain(
+        "## terminal · last said 2023-11-14 22:13 +00:00\n\n- User: echo the key is under the mat\n  Agent: ",
+      );
+      const { ino, mtimeMs } = statSync(file("shared-context", "DIGEST.md"));
+      // In progress becomes ended meanwhile: the files say when, and stay.
+      for (let run = 0; run < 12; run++) await story.passes(5 * MINUTE);
+      expect(statSync(file("shared-context", "DIGEST.md"))).toMatchObject({ ino, mtimeMs });
+      await story.alice("web").asks("echo at the page");
+      await story.passes(5 * MINUTE);
+      expect(full()).toContain("## web");
+      expect(full()).toContain("under the mat");
+    }),
+  );
+
+  test(
+    "D2: after a pause only what was said since is told of a door; D6: secrets are masked",
+    kept(async (story) => {
+      await story.alice().asks("echo this morning");
+      await story.passes(20 * MINUTE);
+      await story.alice().asks("echo password=hunter2!long");
+      await story.passes(5 * MINUTE);
+      expect(full()).not.toContain("User: echo this morning");
+      expect(full()).not.toContain("hunter2");
+      expect(full()).toContain("password=…");
+    }),
+  );
+
+  test(
+    "D9: G-SYN-02: what another person said is not told, not even where it was said in a session of the owner's",
+    kept(async (story) => {
+      const alice = story.alice();
+      const bob = story.bob("web");
+      await alice.asks("echo alice's words");
+      await bob.asks("echo bob's own words");
+      const { gateway } = story;
+      await gateway.send({
+        person: alice.person,
+        room: bob.key,
+        text: "shall we?",
+        sessionId: await alice.session(),
+        share: true,
+      });
+      await bob.asks("echo bob's words in it");
+      expect((await alice.transcript()).join()).toContain("bob's words in it");
+      await story.passes(5 * MINUTE);
+      expect(full()).toContain("alice's words");
+      expect(full()).not.toMatch(/bob's/);
+    }),
+  );
+
+  test(
+    "D1: idle_minutes, limit, language and noise are the configuration's",
+    kept(
+      async (story) => {
+        const alice = story.alice();
+        await alice.asks("echo one");
+        await story.passes(2 * MINUTE);
+        await alice.asks("echo two");
+        await alice.asks("BEEP echo beep");
+        await alice.asks("echo three");
+        await story.passes(MINUTE);
+        expect(full()).toContain("- 用户: echo three");
+        expect(full()).not.toMatch(/用户: (?:echo one|echo two|BEEP)/);
+      },
+      { interval: "1m", idle_minutes: 1, limit: 1, lang: "zh", noise: ["BEEP"] },
+    ),
+  );
+
+  test("D1: a home that cannot be written stops nothing, is said once, and is written when it can", async () => {
+    const story = await Story.begin({ config: { digest: { home: file("later") } } });
+    try {
+      await story.passes(20 * MINUTE);
+      expect(story.faults).toEqual([`digest_home: There is no folder ${file("later")}.`]);
+      mkdirSync(file("later"));
+      await story.passes(5 * MINUTE);
+      expect(read("later", "shared-context", "DIGEST.md")).toContain("Nothing was said");
+      story.faults.length = 0;
+      await story.end();
+    } finally {
+      await story.clear();
+    }
+  });
+
+  test("D1: without a home there are no files, and no timer for them", async () => {
+    const story = await Story.begin();
+    await story.alice().asks("echo hello");
+    await story.passes(10 * MINUTE);
+    await story.end();
+    await story.clear();
+    expect(readdirSync(home)).toEqual([]);
+  });
+});
+
+describe("D1: the command, and our own store", () => {
+  let state: string;
+  let gateway: RunningGateway | null;
+  beforeEach(() => {
+    gateway = null;
+    state = join(folder.path, "tertulia");
+    mkdirSync(state, { mode: 0o700 });
+    writeFileSync(
+      join(state, "config.yaml"),
+      `timezone: UTC\nhttp: { port: 0 }\npeople: { bob: { tokens: [0123456789abcdef] } }\n`,
+    );
+  });
+  afterEach(() => gateway?.stop());
+
+  const call = (...argv: string[]): Promise<Called> => tertulia("--config", join(state, "config.yaml"), ...argv);
+
+  async function start(): Promise<void> {
+    gateway = await startGateway({ config: loadConfig({ flags: { home: state } }), log: silentLog });
+    const said = await gateway.gateway.say({
+      person: { id: "owner", role: "owner" },
+      agent: "main",
+      door: { platform: "console", name: "main" },
+      text: "echo from the terminal",
+    });
+    if (said.kind === "turn") await gateway.gateway.answerOf(said.turnId);
+  }
+
+  test("D1: it asks the running gateway, else its file; without either there is nothing", async () => {
+    const home_ = process.env.TERTULIA_HOME;
+    process.env.TERTULIA_HOME = state;
+    try {
+      // An empty digest would take away what another program's run has written.
+      expect(await call("digest", "run", "--home", home)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining("there is no state in"),
+      });
+      expect(readdirSync(home)).toEqual([]);
+      await start();
+      expect((await call("digest", "show")).out).toMatch(/^terminal: in progress, \d+ m?s ago/);
+      expect((await call("digest", "run", "--home", home)).out).toContain("shared-context/DIGEST.md: written");
+      expect(full()).toContain("from the terminal");
+      await gateway!.stop();
+      gateway = null;
+      expect(await call("digest", "run", "--home", home)).toEqual({ code: 0, out: "", err: "" });
+      expect(JSON.parse((await call("digest", "show", "--json")).out)).toMatchObject({
+        sections: [{ platform: "terminal" }],
+      });
+      expect(await call("digest", "run")).toMatchObject({
+        code: 2,
+        err: expect.stringContaining("digest_home: It is not said where the files are"),
+      });
+    } finally {
+      if (home_ === undefined) delete process.env.TERTULIA_HOME;
+      else process.env.TERTULIA_HOME = home_;
+    }
+  });
+
+  test("D9: over HTTP it is the owner's alone", async () => {
+    await start();
+    const asBob = await fetch(`${gateway!.url}/api/digest`, { headers: { authorization: "Bearer 0123456789abcdef" } });
+    expect(asBob.status).toBe(403);
+    expect(JSON.stringify(await asBob.json())).not.toContain("from the terminal");
+    const asOwner = await fetch(`${gateway!.url}/api/digest`, {
+      headers: { authorization: `Bearer ${gateway!.ownerToken}` },
+    });
+    expect(JSON.stringify(await asOwner.json())).toContain("from the terminal");
+  });
+});
+
+describe("D1: the command, beside Hermes", () => {
+  let hermes: HermesState;
+  const now = Math.floor(Date.now() / 1000);
+  beforeEach(() => {
+    hermes = hermesState(file("state.db"));
+    hermes.message(
+      hermes.session({ id: "t", source: "telegram", chat_type: "dm", user_id: "42", started_at: now - 300 }),
+      "user",
+      "said at Telegram",
+      now - 120,
+    );
+    hermes.message("t", "assistant", "heard", now - 119);
+  });
+  afterEach(() => hermes.close());
+
+  const call = (verb: string, ...argv: string[]): Promise<Called> =>
+    tertulia("digest", verb, "--home", home, "--state", file("state.db"), ...argv);
+
+  test("D7: install, run, show, uninstall; a run that changes nothing prints nothing", async () => {
+    const installed = await call("install");
+    expect(installed).toMatchObject({ code: 0, err: "" });
+    expect(installed.out).toContain("AGENTS.md: created");
+    expect(installed.out).toContain('hermes cron create "every 5m"');
+    expect(installed.out).toContain("--no-agent --deliver local");
+    expect((await call("run")).out).toBe("shared-context/DIGEST.md: written\nAGENTS.md: written\n");
+    for (let run = 0; run < 3; run++) expect(await call("run")).toEqual({ code: 0, out: "", err: "" });
+    expect(full()).toContain("- User: said at Telegram\n  Agent: heard");
+    expect(read("AGENTS.md")).toContain("- User: said at Telegram\n  Agent: heard");
+    expect((await call("show", "--lang", "zh")).out).toMatch(/^telegram: 进行中, 2 min前/);
+    expect((await call("uninstall")).out).toBe(
+      "shared-context/DIGEST.md: removed\nAGENTS.md: removed\nSOUL.md: removed\n",
+    );
+    expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);
+  });
+
+  test("D9: G-SYN-03: install refuses a home that others read, unless that is said", async () => {
+    hermes.session({ id: "g", source: "discord", chat_type: "group" });
+    hermes.session({ id: "f", source: "telegram", chat_type: "dm", user_id: "43" });
+    const refused = await call("install");
+    expect(refused).toMatchObject({ code: 1, out: "" });
+    expect(refused.err).toContain(
+      "digest_group_leak: Others than the owner would read the digest: There are 1 group sessions. There are 2 direct chats",
+    );
+    expect(existsSync(file("AGENTS.md"))).toBe(false);
+    const accepted = await call("install", "--i-accept-group-leak", "--owner", "telegram:42");
+    expect(accepted.code).toBe(0);
+    expect(accepted.out).toContain("Note: There are 1 group sessions.");
+    expect(accepted.out).toContain("--owner telegram:42");
+    await call("run", "--owner", "telegram:42");
+    expect(full()).toContain("said at Telegram");
+  });
+
+  test("D7: damaged markers end in a sentence and exit code 1; DIGEST.md is written all the same", async () => {
+    writeFileSync(file("AGENTS.md"), "<!-- CROSS-PLATFORM:BEGIN -->\nmine\n");
+    const { code, err } = await call("run");
+    expect(code).toBe(1);
+    expect(err).toContain("is damaged: the end marker is missing. The file was not changed.");
+    expect(read("AGENTS.md")).toBe("<!-- CROSS-PLATFORM:BEGIN -->\nmine\n");
+    expect(full()).toContain("said at Telegram");
+  });
+
+  test("E2: what is not allowed is said", async () => {
+    expect(await call("run", "--lang", "fr")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("allowed: en, zh"),
+    });
+    expect(await call("run", "--owner", "alice")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("telegram:42"),
+    });
+    expect(await tertulia("digest", "run", "--home", home, "--state", file("none.db"))).toMatchObject({
+      code: 3,
+      err: expect.stringContaining("foreign_state"),
+    });
+  });
+
+  test("D1: the command alone loads no more than it needs: no configuration, no store, no schema library", async () => {
+    // The loader says what was loaded: a process of its own, whose modules are counted at its end.
+    const script = `
+      import { registerHooks } from "node:module";
+      const loaded = [];
+      registerHooks({ load: (url, context, next) => { loaded.push(url); return next(url, context); } });
+      process.argv.splice(1, 0, "");
+      const { run } = await import(${JSON.stringify(new URL("../../src/cli/run.ts", import.meta.url).href)});
+      await run(["digest", "run", "--home", ${JSON.stringify(home)}, "--state", ${JSON.stringify(file("state.db"))}, "--json"]);
+      console.error(JSON.stringify(loaded));`;
+    const { stderr } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+    const loaded = (JSON.parse(stderr.slice(stderr.indexOf("["))) as string[]).filter((url) => url.startsWith("file:"));
+    expect(loaded.some((url) => url.includes("/digest/hermes/talks"))).toBe(true);
+    for (const heavy of ["/zod/", "/yaml/", "/pino", "/hono", "src/config", "src/gateway", "src/store/"])
+      expect(loaded.filter((url) => url.includes(heavy))).toEqual([]);
+  });
+});
