@@ -11,6 +11,7 @@ import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
 import type { Person } from "./conversation/person.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
+import { sessionToken } from "./conversation/session-token.ts";
 import { type Digest, type DigestSettings, NOISE, readDigest } from "./digest/digest.ts";
 import { DigestKeeper } from "./digest/digest-keeper.ts";
 import { createOwnTalks } from "./digest/own-talks.ts";
@@ -24,7 +25,14 @@ import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import { createRuntimes, describeAgent, familyOf, probeRuntimes, type RuntimeReport } from "./runtimes.ts";
+import {
+  createRuntimes,
+  describeAgent,
+  familyOf,
+  probeRuntimes,
+  type RuntimeReport,
+  type RuntimesOptions,
+} from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -107,6 +115,7 @@ export class Gateway {
   readonly #store: Store;
   readonly #ids: IdSource;
   readonly #ground: ContextGround;
+  readonly #secret: string;
   readonly #options: GatewayOptions;
   /** By name; one that is not configured any more ends with the gateway. */
   readonly #runtimes: Map<string, Runtime>;
@@ -143,7 +152,8 @@ export class Gateway {
     this.#log = log;
     this.#clock = clock;
     this.#store = store;
-    this.#runtimes = createRuntimes(config, { clock, chance, given: options.runtimes ?? {} });
+    this.#secret = options.secret ?? ids.token();
+    this.#runtimes = createRuntimes(config, this.#runtimesOptions());
     for (const channel of options.channels ?? [])
       this.#channels.set(channel.account, { channel, agent: config.defaultAgent, written: "" });
     this.#ids = ids;
@@ -152,7 +162,7 @@ export class Gateway {
       get platforms() {
         return platforms();
       },
-      secret: options.secret ?? ids.token(),
+      secret: this.#secret,
     };
     // Every part reads the configuration at the moment it needs it: a reload reaches the next message (A3).
     const live = <T extends object>(fixed: T): T & { readonly config: Config } =>
@@ -266,6 +276,11 @@ export class Gateway {
     return this.#config;
   }
 
+  #runtimesOptions(): RuntimesOptions {
+    const { clock = systemClock, chance = Math.random, runtimes = {} } = this.#options;
+    return { clock, chance, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
+  }
+
   #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {
     if (digest.home === null) return null;
     return new DigestKeeper({
@@ -338,10 +353,9 @@ export class Gateway {
   async #reload(next: Config): Promise<readonly string[]> {
     this.#mustRun();
     const { config, needsRestart } = reloaded(this.#config, next);
-    const { clock = systemClock, chance = Math.random, runtimes = {} } = this.#options;
     const before = this.#config;
     const added = Object.keys(config.agents).filter((agent) => before.agents[agent] === undefined);
-    for (const [name, runtime] of createRuntimes(config, { clock, chance, given: runtimes }))
+    for (const [name, runtime] of createRuntimes(config, this.#runtimesOptions()))
       if (!this.#runtimes.has(name)) this.#runtimes.set(name, runtime);
     this.#config = config;
     if (!isDeepStrictEqual(before.digest, config.digest)) {

@@ -13,6 +13,8 @@ import type { Clock } from "./util/clock.ts";
 export interface RuntimesOptions {
   readonly clock: Clock;
   readonly chance: () => number;
+  /** What a session's agent signs in with at this gateway, scoped to that session (A6, B9); without it agents get none. */
+  readonly tokenFor?: (sessionId: string) => string;
   /** By name or by kind, instead of the built-in ones. */
   readonly given?: Readonly<Record<string, Runtime>>;
 }
@@ -22,7 +24,7 @@ export function createRuntimes(config: Config, options: RuntimesOptions): Map<st
   return new Map(Object.keys(config.runtimes).map((name) => [name, createRuntime(config, name, options)]));
 }
 
-function createRuntime(config: Config, name: string, { clock, chance, given }: RuntimesOptions): Runtime {
+function createRuntime(config: Config, name: string, { clock, chance, given, tokenFor }: RuntimesOptions): Runtime {
   const runtime = config.runtimes[name]!;
   const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
@@ -32,7 +34,15 @@ function createRuntime(config: Config, name: string, { clock, chance, given }: R
     case "acp": {
       const { env, ...written } = runtime;
       const inherited = inheritedEnvironment();
-      return createAcpRuntime({ name, agent: acpAgent(written), env, inherited, home: config.home, clock });
+      return createAcpRuntime({
+        name,
+        agent: acpAgent(written),
+        env,
+        inherited,
+        home: config.home,
+        clock,
+        ...(tokenFor === undefined ? {} : { tokenFor }),
+      });
     }
     case "hermes":
       return createHermesRuntime({ ...runtime, name, clock, chance });

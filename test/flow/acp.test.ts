@@ -1,10 +1,11 @@
 /** A gateway whose agent is a process: the built-in demo over ACP, with real signals. */
 import { randomUUID } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { sessionOfToken } from "../../src/conversation/session-token.ts";
 import type { GatewayEvent } from "../../src/events.ts";
 import { Gateway, type Person, type Said } from "../../src/gateway.ts";
 import { renderNotice } from "../../src/reply/render-notice.ts";
@@ -41,6 +42,8 @@ afterEach(async () => {
   expect({ left, timers: clock.pending, faults }).toEqual({ left: [], timers: 0, faults: [] });
 });
 
+const SECRET = "the owner's token";
+
 async function starts(agent: object = { preset: "demo" }): Promise<void> {
   const runtime = { kind: "acp", ...agent, env: { TERTULIA_TEST_RUN: mark } };
   const settings = {
@@ -53,6 +56,7 @@ async function starts(agent: object = { preset: "demo" }): Promise<void> {
     config: loadConfig({ flags: { home: home.path }, env: {} }),
     store: openSqliteStore({ path: join(home.path, "state.db"), clock }),
     clock,
+    secret: SECRET,
     log: { info: () => undefined, warn: () => undefined, error: (_, message) => faults.push(message) },
   });
   gateway.events.subscribe((event) => events.push(event));
@@ -181,4 +185,20 @@ test("E3: an agent that is not installed is said with what to do", async () => {
   const sentence = await asks("hello");
   expect(sentence).toContain("OpenCode is not installed");
   expect(sentence).toContain("npm install -g opencode-ai");
+});
+
+test("B9 A6: an agent is told its session and its home, and gets a token for that session and nothing else", async () => {
+  const said = await says("hello");
+  await hears(said);
+  const [pid] = processes();
+  const env = new Map(
+    readFileSync(`/proc/${pid}/environ`, "utf8")
+      .split("\0")
+      .map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]),
+  );
+  expect(env.get("TERTULIA_SESSION_ID")).toBe(said.sessionId);
+  expect(env.get("TERTULIA_SESSION_KEY")).toBe(KEY);
+  expect(env.get("TERTULIA_HOME")).toBe(home.path);
+  expect(sessionOfToken(SECRET, env.get("TERTULIA_TOKEN")!)).toBe(said.sessionId);
+  expect([...env.values()].some((value) => value === SECRET)).toBe(false);
 });

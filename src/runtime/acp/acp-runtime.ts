@@ -257,6 +257,7 @@ class AcpRuntime {
   async #environment({ sessionId, sessionKey }: OpenRequest): Promise<Record<string, string>> {
     const token = await this.#options.tokenFor?.(sessionId);
     return {
+      TERTULIA_HOME: this.#options.home,
       TERTULIA_SESSION_ID: sessionId,
       TERTULIA_SESSION_KEY: sessionKey,
       ...(token === undefined ? {} : { TERTULIA_TOKEN: token }),
