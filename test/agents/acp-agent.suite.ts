@@ -1,12 +1,20 @@
 /** What each ACP agent of others has to do beyond the runtime contract: be killed, be opened again, be stopped, and be timed. */
 import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createAcpRuntime } from "../../src/runtime/acp/acp-runtime.ts";
-import type { AgentSession, OpenedHow, OpenRequest, Runtime, TurnEvent } from "../../src/runtime/runtime.ts";
+import type {
+  AgentSession,
+  OpenedHow,
+  OpenRequest,
+  PermissionOption,
+  Runtime,
+  TurnEvent,
+} from "../../src/runtime/runtime.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { ask, openRequest, type RuntimeAbilities, runtimeContract, startSlow } from "../contract/runtime.contract.ts";
-import { type AgentModel, startAgentModel } from "../support/agent-model.ts";
+import { type AgentModel, isLetGo, startAgentModel } from "../support/agent-model.ts";
 import { eventually, processesWith } from "../support/agent-processes.ts";
 import type { RealAgent } from "../support/real-agents.ts";
 import { temporaryFolder } from "../support/store.ts";
@@ -18,6 +26,10 @@ export interface AcpAgentCase {
   readonly abilities?: RuntimeAbilities;
   /** How a session goes on whose process was killed in the middle of a turn, or that was parked. */
   readonly again: readonly OpenedHow[];
+  /** After a cancel it may leave the stream of its model open, unheard. */
+  readonly hangsUpLate?: boolean;
+  /** Its tool for commands, where it asks before it runs a dangerous one. */
+  readonly asksBefore?: string;
 }
 
 interface Stage {
@@ -62,7 +74,7 @@ function createStage(name: string, { home, model, real: { agent, env } }: Ground
 }
 
 export function acpAgentSuite(agentCase: AcpAgentCase): void {
-  const { name, abilities, again: goesOn } = agentCase;
+  const { name, abilities, again: goesOn, asksBefore, hangsUpLate = false } = agentCase;
   let ground: Ground;
   beforeAll(async () => {
     ground = await createGround(agentCase);
@@ -118,8 +130,7 @@ export function acpAgentSuite(agentCase: AcpAgentCase): void {
       slow.cancel.abort();
       expect((await slow.result).outcome).toBe("cancelled");
       note(name, "cancelled after ms", performance.now() - cancelledAt);
-      // The model is not asked any longer either.
-      await eventually(() => stage.model.asked.at(-1)?.isCut === true);
+      if (!hangsUpLate) await eventually(() => isLetGo(stage.model, "slow 300"));
 
       const parkedAt = performance.now();
       await session.park();
@@ -131,6 +142,25 @@ export function acpAgentSuite(agentCase: AcpAgentCase): void {
       expect(goesOn).toContain(again.how);
       expect((await ask(again, "history")).text).toContain("Kiwi");
     });
+
+    const asks = async (): Promise<void> => {
+      const precious = join(ground.home.path, `precious-${randomUUID()}`);
+      mkdirSync(precious);
+      const session = await open();
+      const order = `tool ${asksBefore} ${JSON.stringify({ command: `rm -rf ${precious}`, description: "tidies up" })}`;
+      const answer = (kind: PermissionOption["kind"]) => (event: TurnEvent) => {
+        if (event.type !== "permission") return;
+        note(name, "options of a permission", event.options.map((option) => option.kind).join(" "));
+        event.answer(event.options.find((option) => option.kind === kind)?.id ?? null);
+      };
+      await ask(session, order, { onEvent: answer("reject_once") });
+      expect(existsSync(precious)).toBe(true);
+      await ask(session, order, { onEvent: answer("allow_once") });
+      expect(existsSync(precious)).toBe(false);
+    };
+    if (asksBefore !== undefined) {
+      test("H12: a command is run only when a person allows it", asks);
+    }
   });
 }
 

@@ -8,5 +8,5 @@ if (install.kind === "unavailable") {
   announceMissing(install);
   test.skip(`hermes acp: ${install.why}`);
 } else {
-  acpAgentSuite({ name: "hermes", make: realHermes, again: ["resumed"] });
+  acpAgentSuite({ name: "hermes", make: realHermes, again: ["resumed"], asksBefore: "terminal", hangsUpLate: true });
 }

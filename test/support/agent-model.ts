@@ -35,6 +35,11 @@ export interface ModelMessage {
   readonly text: string;
 }
 
+/** The last request with these words was left before it was answered. */
+export function isLetGo({ asked }: AgentModel, words: string): boolean {
+  return asked.findLast(({ messages }) => messages.at(-1)?.text.includes(words))?.isCut === true;
+}
+
 export const AGENT_MODEL = "fake-1";
 const SLOW_MS = 100;
 const CONTEXT = 200_000;
