@@ -14,7 +14,7 @@ import {
 import type { Digest } from "./digest.ts";
 import { lengthOf, type Rendering, renderCompact, renderFull } from "./render.ts";
 import { type ReplaceOptions, readBytes, replaceFile } from "./replace-file.ts";
-import { type Language, WORDS } from "./words.ts";
+import { type Language, WORDS, type Words } from "./words.ts";
 
 /**
  * The three files of a home (D7): `shared-context/DIGEST.md` is ours, of `AGENTS.md` the block between the markers, of `SOUL.md` the guide.
@@ -109,14 +109,12 @@ export function installDigest(lang: Language, options: FileOptions): Installed {
     requireWhole(soul, GUIDE_MARKERS);
     const words = WORDS[lang];
     const wasFilled = findBlock(readBytes(agents) ?? Buffer.alloc(0), DIGEST_MARKERS);
-    const isSoulNew = !existsSync(soul);
-    const guide = isSoulNew ? `${words.identity}\n\n${words.guide}` : words.guide;
     const files: FileChange[] = [
       {
         file: AGENTS,
         change: addOnce(agents, DIGEST_MARKERS, { label: DIGEST_LABEL, content: `_${words.nothing}_` }, options),
       },
-      { file: SOUL, change: guideIn(soul, guide, options) },
+      { file: SOUL, change: guideIn(soul, words, options) },
     ];
     const others = wasFilled.kind === "block" && !wasFilled.beginLine.includes(DIGEST_LABEL);
     return { files, warnings: warningsOf(home, others) };
@@ -141,21 +139,15 @@ function addOnce(
   return isWritten ? (isNew ? "created" : "written") : "unchanged";
 }
 
-/** The guide of an earlier version, or in the other language, is replaced; the identity in front of it stays with the file it began. */
-function guideIn(path: string, guide: string, options: FileOptions): "written" | "created" | "unchanged" {
+/** The guide of an earlier version, or in the other language, is replaced. A file that began with it keeps a sentence of identity. */
+function guideIn(path: string, words: Words, options: FileOptions): "written" | "created" | "unchanged" {
   const bytes = readBytes(path);
   const block = bytes === null ? null : findBlock(bytes, GUIDE_MARKERS);
-  if (bytes === null || block?.kind !== "block")
-    return addOnce(path, GUIDE_MARKERS, { label: GUIDE_LABEL, content: guide }, options);
-  const isWhole = bytes.length === block.lineTo - block.lineFrom;
-  const identity = isWhole ? Object.values(WORDS).find((words) => bytes.includes(words.identity)) : undefined;
-  const own = identity === undefined ? guide : guideWithIdentity(guide);
-  return inBlock(path, GUIDE_MARKERS, own, options).change === "written" ? "written" : "unchanged";
-}
-
-function guideWithIdentity(guide: string): string {
-  const words = Object.values(WORDS).find((candidate) => guide === candidate.guide);
-  return words === undefined ? guide : `${words.identity}\n\n${guide}`;
+  const old = bytes === null || block?.kind !== "block" ? "" : bytes.toString("utf8", block.from, block.to);
+  const isIdentity = bytes === null || Object.values(WORDS).some(({ identity }) => old.includes(identity));
+  const guide = isIdentity ? `${words.identity}\n\n${words.guide}` : words.guide;
+  if (block?.kind !== "block") return addOnce(path, GUIDE_MARKERS, { label: GUIDE_LABEL, content: guide }, options);
+  return inBlock(path, GUIDE_MARKERS, guide, options).change === "written" ? "written" : "unchanged";
 }
 
 function warningsOf(home: string, isOthers: boolean): string[] {

@@ -22,7 +22,7 @@ const DATA_URL =
 const RULES = [...providerRules, ...placeRules, wordSeeds, ...nameRules];
 
 export function maskSecrets(text: string): string {
-  // Nothing shorter than four characters is a secret, and most lines hold none of the signs.
+  // Nothing shorter than four characters is a secret.
   if (text.length < 4) return text;
   const kept: string[] = [];
   // A picture is long, holds any letters, and is no secret: it is laid aside.
