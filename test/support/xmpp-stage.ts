@@ -21,7 +21,11 @@ export class XmppListener {
   readonly #pace: Partial<XmppPace>;
   #sent = 0;
 
-  constructor(server: XmppServer, account: Partial<XmppAccount> & { user: string }, pace: Partial<XmppPace> = {}) {
+  constructor(
+    server: Pick<XmppServer, "domain" | "service" | "ca">,
+    account: Partial<XmppAccount> & { user: string },
+    pace: Partial<XmppPace> = {},
+  ) {
     const { user, ...more } = account;
     this.jid = `${user}@${server.domain}`;
     this.#account = {
