@@ -19,13 +19,16 @@ export class XmppListener {
   readonly jid: string;
   readonly #account: XmppAccount;
   readonly #pace: Partial<XmppPace>;
+  readonly #resolve: ((domain: string) => Promise<readonly string[]>) | undefined;
   #sent = 0;
 
   constructor(
     server: Pick<XmppServer, "domain" | "service" | "ca">,
     account: Partial<XmppAccount> & { user: string },
     pace: Partial<XmppPace> = {},
+    resolve?: (domain: string) => Promise<readonly string[]>,
   ) {
+    this.#resolve = resolve;
     const { user, ...more } = account;
     this.jid = `${user}@${server.domain}`;
     this.#account = {
@@ -124,6 +127,7 @@ export class XmppListener {
       chance: () => 0,
       log: { info: keep, warn: keep, error: keep },
       pace: this.#pace,
+      ...(this.#resolve === undefined ? {} : { resolve: this.#resolve }),
     });
   }
 }
