@@ -169,7 +169,7 @@ describe.each(SERVERS)("rooms, on %s", (kind, start) => {
     expect(await second.hears("I am mohe")).toMatchObject({ isOwn: false });
   });
 
-  it("G3, HND-09 own words from elsewhere are own, once, and not an echo", async () => {
+  it("G3, G-HND-09 own words from elsewhere are own, once, and not an echo", async () => {
     const { room, ann, bot } = await kitchen(OPEN);
     if (stage.server.adminSend === null) {
       // Prosody has no tool that speaks for an account: another client of it, which shares the nick.
