@@ -21,7 +21,7 @@ export default defineConfig({
           include: ["test/xmpp/**/*.test.ts"],
           testTimeout: 40_000,
           hookTimeout: 60_000,
-          fileParallelism: false,
+          maxWorkers: 3,
         },
       },
       {

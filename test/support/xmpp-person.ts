@@ -106,8 +106,8 @@ export class XmppPerson {
     await this.ask({ type: "set", to: room }, xml("query", { xmlns: "http://jabber.org/protocol/muc#owner" }, form));
   }
 
-  async ask(attributes: Record<string, string>, child: Element): Promise<Element> {
-    return await this.client.iqCaller.request(xml("iq", attributes, child), 10_000);
+  async ask(attributes: Record<string, string>, child: Element, withinMs = 10_000): Promise<Element> {
+    return await this.client.iqCaller.request(xml("iq", attributes, child), withinMs);
   }
 
   /** As a moderator: role by nick, or affiliation by address. */

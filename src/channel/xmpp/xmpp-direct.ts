@@ -103,6 +103,7 @@ export class XmppDirect {
       if (session.aborted) return;
       log.error({ err }, "xmpp: the account's archive does not answer");
       await this.#feed.giveUp();
+      onCaughtUp(false);
     }
   }
 
@@ -152,7 +153,7 @@ export class XmppDirect {
     // Another client of the account may be in rooms that are none of ours.
     const isElsewhere = spoken.isOfRoom && this.#options.roomOf(other.bare) === undefined;
     if (other.bare === "" || isElsewhere) return [];
-    const wireId = idOf(spoken) ?? id ?? createHash("sha256").update(message.toString()).digest("hex").slice(0, 32);
+    const wireId = idOf(spoken) ?? id ?? unnumbered(spoken, at ?? clock.now());
     // Its own words have no archive's id when they come as a carbon, and one when they are read again: they keep their own.
     const messageId = isOwn ? wireId : (id ?? `~${from}/${wireId}`);
     const eventId = isOwn ? `own/${other.bare}/${wireId}` : `direct/${messageId}`;
@@ -266,4 +267,11 @@ export class XmppDirect {
       )
       .catch((err) => log.warn({ err, to }, "xmpp: a notice could not be sent"));
   }
+}
+
+function unnumbered(spoken: Spoken, at: number): string {
+  return createHash("sha256")
+    .update(JSON.stringify([spoken.from, at, spoken.body]))
+    .digest("hex")
+    .slice(0, 32);
 }

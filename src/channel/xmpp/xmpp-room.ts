@@ -217,6 +217,8 @@ export class XmppRoom {
     const spoken = readMessage(stanza);
     if (spoken.subject !== undefined && spoken.body === undefined && spoken.thread === undefined) {
       this.#topic = spoken.subject || undefined;
+      // At once: what comes in the same piece is live already.
+      if (this.#phase === "entering") this.#phase = "inside";
       this.#onSubject?.();
       return;
     }
@@ -293,6 +295,7 @@ export class XmppRoom {
     await this.#within(SUBJECT_MS, subject);
     if (isOver()) return;
     this.#phase = "inside";
+    let isRead = this.#hasArchive;
     for (let attempt = 1; ; attempt++) {
       try {
         await this.#feed.catchUp({ hasArchive: this.#hasArchive, signal });
@@ -301,6 +304,7 @@ export class XmppRoom {
         if (isOver()) return;
         log.error({ err, room: this.jid, attempt }, "xmpp: the room's archive does not answer");
         if (attempt === CATCH_UP_TRIES) {
+          isRead = false;
           await this.#feed.giveUp();
           break;
         }
@@ -309,7 +313,7 @@ export class XmppRoom {
     }
     if (isOver()) return;
     this.#failures = 0;
-    onCaughtUp(this.jid, this.#hasArchive);
+    onCaughtUp(this.jid, isRead);
   }
 
   /** Resolves with our own presence as the room confirms it; joining with another nick where ours is taken. */
