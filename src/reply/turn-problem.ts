@@ -7,8 +7,11 @@ export function turnProblem({ turn, notices }: TurnAnswer): TertuliaError | null
   if (turn.state === "answered") return null;
   const code = problemCode(turn.state, turn.reason);
   const failed = notices.find((notice) => notice.code === "failed");
-  if (failed !== undefined)
-    return new TertuliaError(code, String(failed.args.sentence), { remedy: String(failed.args.remedy) });
+  if (failed !== undefined) {
+    const fellBack = notices.filter((notice) => notice.code === "fell_back").map(renderNotice);
+    const sentences = [String(failed.args.sentence), ...fellBack];
+    return new TertuliaError(code, sentences.join(" "), { remedy: String(failed.args.remedy) });
+  }
   // What had been said is beside the error, and not in it.
   const sentence = notices
     .map(({ code: kind, args }) => renderNotice({ code: kind, args: { ...args, partial: "" } }))
