@@ -77,6 +77,18 @@ describe("D1: inside the gateway", () => {
   );
 
   test(
+    "T6 D1: what its author has deleted is told at no other door",
+    kept(async (story) => {
+      await story.alice().asks("echo to be forgotten");
+      await story.alice().asks("echo to be kept");
+      story.sql("UPDATE message SET deleted_at = 1 WHERE body = ?", "echo to be forgotten");
+      await story.passes(5 * MINUTE);
+      expect(full()).toContain("- User: echo to be kept");
+      expect(full()).not.toContain("- User: echo to be forgotten");
+    }),
+  );
+
+  test(
     "D9: G-SYN-02: what another person said is not told, not even where it was said in a session of the owner's",
     kept(async (story) => {
       const alice = story.alice();

@@ -618,7 +618,7 @@ export class SqliteReader implements StoreReader {
       .all<{ role: DirectRow["role"]; text: string; at: number | null }>(
         `SELECT e.role, coalesce(m.body, e.body, '') AS text, m.admitted_at AS at
          FROM entry e LEFT JOIN message m ON m.id = e.message_id LEFT JOIN place p ON p.id = m.place_id
-         WHERE e.session_id = ?1 AND e.role <> 'mark' AND (p.id IS NULL OR (p.chat_type = 'dm'
+         WHERE e.session_id = ?1 AND e.role <> 'mark' AND m.deleted_at IS NULL AND (p.id IS NULL OR (p.chat_type = 'dm'
            AND EXISTS(SELECT 1 FROM conversation c WHERE c.place_id = p.id AND c.person_id = ?2)))
          ORDER BY e.seq DESC LIMIT ?3`,
         query.sessionId,
