@@ -1,4 +1,4 @@
 import { realOpencode } from "../support/real-agents.ts";
 import { acpAgentSuite } from "./acp-agent.suite.ts";
 
-acpAgentSuite({ name: "opencode", make: realOpencode, again: ["resumed"] });
+acpAgentSuite({ name: "opencode", make: realOpencode, again: ["resumed"], asksBefore: "bash" });
