@@ -15,10 +15,11 @@ import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../src/util/clock.ts";
 import { silentLog } from "../src/util/log.ts";
 import { FAKE_MODEL, says, startFakeModel } from "../test/support/fake-model.ts";
-import { build, temporaryHome } from "./processes.ts";
+import { BUILD, build, temporaryHome } from "./processes.ts";
 import { type Effort, FULL, markdown, median, type Pair, QUICK, quantile, type Row, row } from "./table.ts";
 
 const ROOT = join(import.meta.dirname, "..");
+const DEMO = join(BUILD, "src/cli/main.js");
 const OWNER = { id: "owner", role: "owner" } as const;
 const WARM_TURNS = 30;
 const ACQUIRES = 20_000;
@@ -35,10 +36,7 @@ export async function measureAgents(effort: Effort): Promise<Row[]> {
   const cases: [string, object][] = [
     ["demo, in process", { kind: "demo" }],
     ["http, fake model", { kind: "http", base_url: model.url, model: FAKE_MODEL }],
-    [
-      "acp, demo as a process",
-      { kind: "acp", command: process.execPath, args: [join(ROOT, "dist/cli/main.js"), "demo-agent"] },
-    ],
+    ["acp, demo as a process", { kind: "acp", command: process.execPath, args: [DEMO, "demo-agent"] }],
   ];
   const rows: Row[] = [];
   try {
@@ -110,7 +108,7 @@ async function acquiring(effort: Effort): Promise<Row> {
 
 /** What a further warm session of the demo takes: as a process, beside in the gateway. */
 async function weighing(): Promise<Row> {
-  const runtime = { kind: "acp", command: process.execPath, args: [join(ROOT, "dist/cli/main.js"), "demo-agent"] };
+  const runtime = { kind: "acp", command: process.execPath, args: [DEMO, "demo-agent"] };
   const stage = await open(runtime);
   for (let n = 0; n < SESSIONS; n++) await stage.firstToken(`c${n}`, "say hello");
   await new Promise((resolve) => setTimeout(resolve, 500));
@@ -169,7 +167,7 @@ async function open(runtime: object): Promise<Stage> {
 
 /** The agent without us: one request a line. */
 async function bareAgent(): Promise<{ firstToken(text: string): Promise<number>; close(): Promise<void> }> {
-  const child: ChildProcessWithoutNullStreams = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), "demo-agent"]);
+  const child: ChildProcessWithoutNullStreams = spawn(process.execPath, [DEMO, "demo-agent"]);
   const waiting = new Map<number, (result: Record<string, unknown>) => void>();
   let onChunk = (): void => undefined;
   createInterface({ input: child.stdout }).on("line", (line) => {
