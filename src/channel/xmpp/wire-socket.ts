@@ -173,6 +173,8 @@ class StreamSocket extends EventEmitter {
   #use(socket: Socket): void {
     this.#socket = socket;
     socket.setKeepAlive(true, 60_000);
+    // Stanzas are small and answer each other: gathering them costs 40 ms a time.
+    socket.setNoDelay(true);
     socket.on("error", (error) => {
       if (this.#socket === socket) this.emit("error", error);
     });
