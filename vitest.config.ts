@@ -21,7 +21,7 @@ export default defineConfig({
           include: ["test/xmpp/**/*.test.ts"],
           testTimeout: 40_000,
           hookTimeout: 60_000,
-          fileParallelism: false,
+          maxWorkers: 3,
         },
       },
       { test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },

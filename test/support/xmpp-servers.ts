@@ -17,8 +17,8 @@ export interface XmppServer {
   readonly ports: XmppPorts;
   /** The PEM of the certificate that the server shows: it signs itself, for `domain`. */
   readonly ca: string;
-  /** `xmpp://…` (STARTTLS), `xmpps://…` (direct TLS), `ws://…`. */
-  service(way: "starttls" | "tls" | "websocket"): string;
+  /** `xmpp://…` (STARTTLS), `xmpps://…` (direct TLS), `ws://…`, `wss://…`. */
+  service(way: "starttls" | "tls" | "websocket" | "wss"): string;
   addAccount(user: string, password: string): Promise<void>;
   /** The process; another one after `restart`. */
   readonly pid: number;
@@ -43,6 +43,7 @@ interface XmppPorts {
   readonly starttls: number;
   readonly tls: number;
   readonly websocket: number;
+  readonly wss: number;
 }
 
 const DOMAIN = "tertulia.test";
@@ -79,8 +80,8 @@ export function startEjabberd(): Promise<XmppServer> {
 
 async function start(recipe: Recipe): Promise<XmppServer> {
   const folder = mkdtempSync(join(tmpdir(), `tertulia-${recipe.kind}-`));
-  const [starttls, tls, websocket] = await freePorts(3);
-  const ports = { starttls: starttls!, tls: tls!, websocket: websocket! };
+  const [starttls, tls, websocket, wss] = (await freePorts(4)) as [number, number, number, number];
+  const ports: XmppPorts = { starttls, tls, websocket, wss };
   await writeCertificate(folder);
   recipe.writeConfig(folder, ports);
   let child = await launch(recipe, folder, ports);
@@ -90,15 +91,20 @@ async function start(recipe: Recipe): Promise<XmppServer> {
   const resume = async (): Promise<void> => {
     child = await launch(recipe, folder, ports);
   };
-  const url = { starttls: `xmpp://127.0.0.1:${starttls}`, tls: `xmpps://127.0.0.1:${tls}` };
   const path = recipe.kind === "prosody" ? "xmpp-websocket" : "ws";
+  const url = {
+    starttls: `xmpp://127.0.0.1:${starttls}`,
+    tls: `xmpps://127.0.0.1:${tls}`,
+    websocket: `ws://127.0.0.1:${websocket}/${path}`,
+    wss: `wss://127.0.0.1:${wss}/${path}`,
+  };
   return {
     kind: recipe.kind,
     domain: DOMAIN,
     mucDomain: MUC_DOMAIN,
     ports,
     ca: readFileSync(join(folder, "cert.pem"), "utf8"),
-    service: (way) => (way === "websocket" ? `ws://127.0.0.1:${websocket}/${path}` : url[way]),
+    service: (way) => url[way],
     addAccount: (user, password) => recipe.addAccount(folder, ports, user, password),
     get pid() {
       return child.pid!;
@@ -126,7 +132,7 @@ async function launch(recipe: Recipe, folder: string, ports: XmppPorts): Promise
   child.once("exit", () => process.off("exit", onExit));
   const until = Date.now() + LONGEST_START_MS;
   for (;;) {
-    const isUp = await Promise.all([ports.starttls, ports.tls, ports.websocket].map(accepts));
+    const isUp = await Promise.all(Object.values(ports).map(accepts));
     if (isUp.every(Boolean)) return child;
     const hasEnded = child.exitCode !== null || child.signalCode !== null;
     if (hasEnded || Date.now() > until) {
@@ -176,7 +182,7 @@ async function freePorts(count: number): Promise<number[]> {
 }
 
 async function writeCertificate(folder: string): Promise<void> {
-  const names = `subjectAltName=DNS:${DOMAIN},DNS:${MUC_DOMAIN}`;
+  const names = `subjectAltName=DNS:${DOMAIN},DNS:${MUC_DOMAIN},IP:127.0.0.1`;
   const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
   const subject = ["-days", "30", "-subj", `/CN=${DOMAIN}`, "-addext", names];
@@ -218,7 +224,8 @@ c2s_direct_tls_interfaces = { "127.0.0.1" }
 s2s_ports = {}
 http_ports = { ${ports.websocket} }
 http_interfaces = { "127.0.0.1" }
-https_ports = {}
+https_ports = { ${ports.wss} }
+https_interfaces = { "127.0.0.1" }
 consider_websocket_secure = true
 ssl = { key = "${folder}/key.pem", certificate = "${folder}/cert.pem" }
 modules_enabled = { "disco", "roster", "saslauth", "tls", "ping", "carbons", "smacks", "mam", "offline", "websocket" }
@@ -307,6 +314,11 @@ listen:
     ip: "127.0.0.1"
     module: ejabberd_http
     request_handlers: { /api: mod_http_api, /ws: ejabberd_http_ws }
+  - port: ${ports.wss}
+    ip: "127.0.0.1"
+    module: ejabberd_http
+    tls: true
+    request_handlers: { /ws: ejabberd_http_ws }
 auth_method: internal
 auth_password_format: scram
 acl: { loopback: { ip: [127.0.0.0/8] } }

@@ -21,9 +21,16 @@ export class XmppListener {
   readonly jid: string;
   readonly #account: XmppAccount;
   readonly #pace: Partial<XmppPace>;
+  readonly #resolve: ((domain: string) => Promise<readonly string[]>) | undefined;
   #sent = 0;
 
-  constructor(server: XmppServer, account: Partial<XmppAccount> & { user: string }, pace: Partial<XmppPace> = {}) {
+  constructor(
+    server: Pick<XmppServer, "domain" | "service" | "ca">,
+    account: Partial<XmppAccount> & { user: string },
+    pace: Partial<XmppPace> = {},
+    resolve?: (domain: string) => Promise<readonly string[]>,
+  ) {
+    this.#resolve = resolve;
     const { user, ...more } = account;
     this.jid = `${user}@${server.domain}`;
     this.#account = {
@@ -122,6 +129,7 @@ export class XmppListener {
       chance: () => 0,
       log: { info: keep, warn: keep, error: keep },
       pace: this.#pace,
+      ...(this.#resolve === undefined ? {} : { resolve: this.#resolve }),
     });
   }
 }

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { passing, until } from "../support/until.ts";
-import { SERVERS, XmppStage } from "../support/xmpp-stage.ts";
+import { SERVERS, XmppListener, XmppStage } from "../support/xmpp-stage.ts";
 
 /** The stream of an account on real servers: ways to connect, what ends it, and how it comes back. */
 describe.each(SERVERS)("the connection, on %s", (_kind, start) => {
@@ -23,7 +23,7 @@ describe.each(SERVERS)("the connection, on %s", (_kind, start) => {
     return { proxy, service: `xmpp://127.0.0.1:${proxy.port}` };
   }
 
-  it.each(["starttls", "tls", "websocket"] as const)("comes online by %s and hears", async (way) => {
+  it.each(["starttls", "tls", "websocket", "wss"] as const)("comes online by %s and hears", async (way) => {
     const bot = await stage.bot({ service: stage.server.service(way) });
     const ann = await stage.person("ann");
     await ann.says(bot.jid, `by ${way}`);
@@ -31,10 +31,29 @@ describe.each(SERVERS)("the connection, on %s", (_kind, start) => {
     expect(bot.channel.status()).toEqual({ state: "online" });
   });
 
-  it.each(["starttls", "tls"] as const)("refuses a certificate that nobody vouches for, by %s", async (way) => {
+  it.each(["starttls", "tls", "wss"] as const)("refuses a certificate that nobody vouches for, by %s", async (way) => {
     const bot = await stage.bot({ service: stage.server.service(way), tls: {} }, { isReady: false });
     expect(await bot.complains(/self-signed/)).toMatch(/certificate/);
     expect(bot.channel.status().state).not.toBe("online");
+  });
+
+  it("without a configured service it goes where the domain's records say, one after another", async () => {
+    const dead = await startTcpProxy(1);
+    proxies.push(dead);
+    dead.isShut = true;
+    const user = await stage.account("mohe");
+    const asked: string[] = [];
+    const bot = new XmppListener(stage.server, { user, service: undefined as never }, {}, async (domain) => {
+      asked.push(domain);
+      return [`xmpp://127.0.0.1:${dead.port}`, stage.server.service("tls")];
+    });
+    try {
+      await bot.start();
+      await bot.ready();
+      expect(asked).toEqual([stage.server.domain]);
+    } finally {
+      await bot.channel.stop();
+    }
   });
 
   it("takes any certificate where the configuration says so", async () => {

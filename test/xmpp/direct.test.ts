@@ -75,7 +75,7 @@ describe.each(SERVERS)("direct chats, on %s", (kind, start) => {
     expect(await bot.hearsDeletion()).toMatchObject({ messageId: source.messageId });
   });
 
-  it("HND-09 own words from another client are own, in the chat they were said in, once", async () => {
+  it("G-HND-09 own words from another client are own, in the chat they were said in, once", async () => {
     const { bot, ann } = await pair();
     const phone = await stage.person("mohe", { user: bot.jid.split("@")[0]! });
     await phone.says(ann.jid, "from my phone");

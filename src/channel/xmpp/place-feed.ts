@@ -5,6 +5,7 @@ import type { Log } from "../../util/log.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import type { Mark } from "./cursor.ts";
 import type { Hearing } from "./hearing.ts";
+import type { PrivateIdentity } from "./private-address.ts";
 import { Recent } from "./recent.ts";
 
 /** When a message was said, seen from this account: while it listened, while it was cut off, or before it first came. */
@@ -17,6 +18,14 @@ export interface Overheard {
   readonly id?: string | undefined;
   /** Epoch ms, by whoever keeps the archive; absent for what is heard live. */
   readonly at?: number | undefined;
+  /** In a room, of what is heard live: who had the nick when it came. */
+  readonly speaker?: Speaker | undefined;
+}
+
+export interface Speaker {
+  /** By what the room's service vouches for; null where it does not. */
+  readonly verified: PrivateIdentity | null;
+  readonly isOwn: boolean;
 }
 
 export interface PlaceFeedOptions {
@@ -30,12 +39,16 @@ export interface PlaceFeedOptions {
   readonly log: Log;
   readonly history: number;
   readonly read: (overheard: Overheard) => readonly Heard[];
+  /** Is shown the last messages, at the first catch-up of a process: they may be named by what comes. */
+  readonly recall: (overheard: Overheard) => void;
 }
 
 const PAGE = 100;
 const LONGEST_BUFFER = 1_000;
 /** How far two clocks may differ where a time has to do for an id. */
 const SKEW_MS = 300_000;
+const RECOVER_MS = 5_000;
+const RECALLED = 50;
 
 /**
  * PlaceFeed: one place's messages in the archive's order, each once: what was missed first, then what came meanwhile, then live.
@@ -50,6 +63,10 @@ export class PlaceFeed {
   /** Something was let go that only the archive has. */
   #isBehind = false;
   #mark: Mark | undefined;
+  #unreadable = 0;
+  #round = 0;
+  #isHeld = false;
+  #hasRecalled = false;
 
   constructor(options: PlaceFeedOptions) {
     this.#options = options;
@@ -64,8 +81,9 @@ export class PlaceFeed {
     return this.#state === "live";
   }
 
-  /** A new session: what comes waits until `catchUp`. */
+  /** A new session, or a new join: what comes waits until `catchUp`, and an older one is over. */
   begin(): void {
+    this.#round += 1;
     this.#state = "buffering";
     this.#buffer = [];
     this.#isBehind = false;
@@ -81,32 +99,44 @@ export class PlaceFeed {
 
   /** Reads what was missed. Rejects when the archive does not answer; then it can be called again. */
   async catchUp({ hasArchive, signal }: { hasArchive: boolean; signal: AbortSignal }): Promise<void> {
+    const round = this.#round;
+    const isOver = (): boolean => signal.aborted || round !== this.#round || this.#options.hearing.isStopped;
     this.#hasArchive = hasArchive;
     do {
       this.#isBehind = false;
-      if (hasArchive) await this.#readArchive(signal);
-      await this.#flush();
-    } while (this.#isBehind && hasArchive && !signal.aborted);
-    if (signal.aborted) return;
-    this.#state = "live";
-    if (this.#mark === undefined) this.#put({ mark: { at: this.#options.clock.now() } });
+      if (hasArchive) await this.#readArchive(isOver);
+      if (!isOver()) await this.#flush(isOver);
+    } while (this.#isBehind && hasArchive && !isOver());
+    if (!isOver()) this.#goLive();
   }
 
-  /** Goes on without what the archive would not give. */
+  /** Goes on without what the archive would not give. The cursor stays before it: it is read when the archive answers again. */
   async giveUp(): Promise<void> {
-    await this.#flush();
-    this.#state = "live";
+    this.#isHeld = this.#mark !== undefined;
+    const round = this.#round;
+    const isOver = (): boolean => round !== this.#round || this.#options.hearing.isStopped;
+    await this.#flush(isOver);
+    if (!isOver()) this.#goLive();
   }
 
-  async #readArchive(signal: AbortSignal): Promise<void> {
+  #goLive(): void {
+    this.#state = "live";
+    if (this.#mark !== undefined) return;
+    // Nothing was there to hear: what comes from now on is no history.
+    this.#mark = { at: this.#options.clock.now() };
+    this.#options.hearing.put({ place: this.#options.place, events: [], mark: this.#mark });
+  }
+
+  async #readArchive(isOver: () => boolean): Promise<void> {
     const { archive, owner, history } = this.#options;
     if (this.#mark === undefined) {
       const { messages } = await archive.page(owner, { newest: true }, history);
-      await this.#putPage(messages, "history");
+      if (!isOver()) await this.#putPage(messages, { when: "history", isOver });
       return;
     }
+    await this.#recall();
     let from: From = this.#mark.id === undefined ? since(this.#mark) : { after: this.#mark.id };
-    while (!signal.aborted) {
+    while (!isOver()) {
       const page = await archive.page(owner, from, PAGE).catch((cause) => {
         // The archive has forgotten the message: the time has to do.
         if ("after" in from && cause?.condition === "item-not-found") return null;
@@ -116,57 +146,83 @@ export class PlaceFeed {
         from = since(this.#mark);
         continue;
       }
-      await this.#putPage(page.messages, "caught-up");
+      if (isOver()) return;
+      this.#isHeld = false;
+      await this.#putPage(page.messages, { when: "caught-up", isOver });
       const last = page.messages.at(-1);
       if (page.isLast || last === undefined) return;
       from = { after: last.id };
     }
   }
 
-  async #putPage(messages: readonly Archived[], when: When): Promise<void> {
+  /** What may be edited or replied to is known again after a restart. It is a help, and no condition. */
+  async #recall(): Promise<void> {
+    if (this.#hasRecalled) return;
+    this.#hasRecalled = true;
+    const { archive, owner, recall, log, place } = this.#options;
+    try {
+      const { messages } = await archive.page(owner, { newest: true }, RECALLED);
+      for (const { id, at, message } of messages) recall({ message, id, at, when: "history" });
+    } catch (err) {
+      log.info({ err, place }, "xmpp: the messages before the last stop could not be read");
+    }
+  }
+
+  async #putPage(
+    messages: readonly Archived[],
+    { when, isOver }: { when: When; isOver: () => boolean },
+  ): Promise<void> {
     // What came live as well is heard as that.
     const live = new Set(this.#buffer.map(({ id }) => id));
     for (const { id, at, message } of messages) {
       if (live.has(id)) continue;
-      if (!(await this.#putInTime({ message, id, at, when }))) return;
+      if (!(await this.#putInTime({ message, id, at, when }, isOver))) return;
     }
     await this.#options.hearing.settled();
   }
 
-  async #flush(): Promise<void> {
+  async #flush(isOver: () => boolean): Promise<void> {
     for (let next = this.#buffer.shift(); next !== undefined; next = this.#buffer.shift()) {
-      if (!(await this.#putInTime(next))) return;
+      if (!(await this.#putInTime(next, isOver))) return;
     }
   }
 
-  /** Waits for room. False: the channel stops, and it comes again at the next start. */
-  async #putInTime(overheard: Overheard): Promise<boolean> {
+  /** Waits for room. False: it is over, and the message comes again. */
+  async #putInTime(overheard: Overheard, isOver: () => boolean): Promise<boolean> {
     while (!this.#put(overheard)) {
-      if (this.#options.hearing.isStopped) return false;
+      if (isOver()) return false;
       await this.#options.hearing.settled();
     }
     return true;
   }
 
   /** False: there is no room for it. */
-  #put(given: Overheard | { readonly mark: Mark }): boolean {
-    const { hearing, place, clock, read } = this.#options;
-    if ("mark" in given) {
-      this.#mark = given.mark;
-      return hearing.put({ place, events: [], mark: given.mark });
-    }
+  #put(given: Overheard): boolean {
+    const { hearing, place, clock } = this.#options;
     if (given.id !== undefined && this.#seen.has(given.id)) return true;
     const id = given.id ?? this.#mark?.id;
-    const mark: Mark = { at: given.at ?? clock.now(), ...(id === undefined ? {} : { id }) };
-    const isIn = hearing.put({ place, events: read(given), mark });
-    if (!isIn) return false;
+    const reached: Mark = { at: given.at ?? clock.now(), ...(id === undefined ? {} : { id }) };
+    const mark = this.#isHeld && this.#mark !== undefined ? this.#mark : reached;
+    if (!hearing.put({ place, events: this.#read(given), mark })) return false;
     this.#mark = mark;
     if (given.id !== undefined) this.#seen.set(given.id, true);
     return true;
   }
 
+  /** T2: what cannot be read is refused, and the cursor passes it. */
+  #read(overheard: Overheard): readonly Heard[] {
+    const { read, log, place, clock } = this.#options;
+    try {
+      return read(overheard);
+    } catch (err) {
+      log.error({ err, place }, "xmpp: a message could not be read");
+      const eventId = `unreadable/${place}/${overheard.id ?? `${clock.now()}-${++this.#unreadable}`}`;
+      return [{ kind: "refused", eventId, code: "unreadable", sentence: "The message could not be read." }];
+    }
+  }
+
   #fellBehind(): void {
-    const { hearing, log, place } = this.#options;
+    const { log, place } = this.#options;
     if (!this.#hasArchive) {
       log.error({ place }, "xmpp: more is said than can be stored, and the place keeps no archive: a message is lost");
       return;
@@ -174,11 +230,22 @@ export class PlaceFeed {
     log.warn({ place }, "xmpp: more is said than can be stored; the rest is read from the archive later");
     this.begin();
     this.#isBehind = true;
+    this.#recover(this.#round).catch((err) => log.error({ err, place }, "xmpp: a place is not heard any more"));
+  }
+
+  async #recover(round: number): Promise<void> {
+    const { hearing, log, place, clock } = this.#options;
     const signal = new AbortController().signal;
-    hearing
-      .settled()
-      .then(() => this.catchUp({ hasArchive: true, signal }))
-      .catch((err) => log.error({ err, place }, "xmpp: the archive does not answer"));
+    for (;;) {
+      await hearing.settled();
+      if (round !== this.#round || hearing.isStopped) return;
+      try {
+        return await this.catchUp({ hasArchive: true, signal });
+      } catch (err) {
+        log.error({ err, place }, "xmpp: the archive does not answer; it is asked again");
+        await new Promise<void>((resolve) => clock.after(RECOVER_MS, resolve));
+      }
+    }
   }
 }
 

@@ -96,7 +96,8 @@ export class XmppSender implements MessageSender, TypingShower {
     const { condition, type, message } = StanzaError.of(stanza);
     const pending = this.#pending.get(id);
     // Only from where it was sent to: an occupant's word is not the room's.
-    const isTheirs = pending !== undefined && (from === pending.to || bareOf(from) === pending.to);
+    const isTheirs =
+      pending !== undefined && (from === pending.to || (!pending.isRoom && bareOf(from) === pending.to.toLowerCase()));
     const room = resourceOf(from) === "" ? this.#options.roomOf(from) : undefined;
     const isOutside = condition === "not-acceptable" && room !== undefined;
     if (isOutside) room.enter();
@@ -144,7 +145,9 @@ export class XmppSender implements MessageSender, TypingShower {
       cancel = clock.after(pace.echoMs, () => {
         // While the connection is down there can be no answer; it comes with the next one.
         const isAsked = connection.isOnline && this.#pending.get(id)?.isOrphan === false;
-        if (isAsked) resolve({ kind: "unknown", reason: `no sign of it within ${pace.echoMs / 1_000} s` });
+        const isClosed = this.#options.roomOf(way.place)?.state.is === "closed";
+        if (isClosed) resolve({ kind: "unknown", reason: "the account is out of the room before it was known" });
+        else if (isAsked) resolve({ kind: "unknown", reason: `no sign of it within ${pace.echoMs / 1_000} s` });
         else watch();
       });
     };
@@ -200,7 +203,7 @@ export class XmppSender implements MessageSender, TypingShower {
   #reply(messageId: string, way: Way): Element {
     const { connection, direct, roomOf } = this.#options;
     const id = way.isRoom ? messageId : direct.wireIdOf(messageId);
-    const to = way.isRoom ? roomOf(way.to)?.nickAddressOf(messageId) : way.to;
+    const to = way.isRoom ? roomOf(way.to)?.reader.nickAddressOf(messageId) : way.to;
     return connection.xml("reply", {
       xmlns: "urn:xmpp:reply:0",
       id: cleanXml(id),
