@@ -163,6 +163,30 @@ describe.each(SERVERS)("catching up, on %s", (_kind, start) => {
     expect(journal(bot)).toEqual(["m1", "m2"]);
   });
 
+  it("T6 after a restart an edit and a reply still name the messages from before it", async () => {
+    const room = stage.room();
+    const ann = await stage.person("ann");
+    await ann.join(room, "Ann");
+    await ann.configure(room, { "muc#roomconfig_persistentroom": "1", "muc#roomconfig_whois": "anyone" });
+    const bot = await stage.bot({ rooms: [room] });
+    const inRoom = await ann.saysInRoom(room, "tea at five");
+    const direct = await ann.says(bot.jid, "soup at one");
+    const heard = [await bot.hears("tea at five"), await bot.hears("soup at one")];
+    const own = (await bot.sends(room, "noted")) as { externalId: string };
+    await bot.restart();
+    const replaces = (id: string) => xml("replace", { xmlns: "urn:xmpp:message-correct:0", id });
+    await ann.saysInRoom(room, "tea at six", replaces(inRoom));
+    await ann.says(bot.jid, "soup at two", replaces(direct));
+    const edits = await until("both edits", () => {
+      const found = bot.events.filter((event) => event.kind === "edit");
+      return found.length === 2 ? found : undefined;
+    });
+    const named = edits.map(({ messageId }) => messageId).sort();
+    expect(named).toEqual(heard.map(({ source }) => source.messageId).sort());
+    await ann.saysInRoom(room, "well noted", xml("reply", { xmlns: "urn:xmpp:reply:0", id: own.externalId }));
+    expect(await bot.hears("well noted")).toMatchObject({ replyTo: { messageId: own.externalId, isOwn: true } });
+  });
+
   it("A4 of old messages only what the archive vouches for counts: no nick, no forged address", async () => {
     const room = stage.room();
     const ann = await stage.person("ann");

@@ -158,6 +158,41 @@ describe("a room service", () => {
     expect(await bot.hearsDeletion()).toMatchObject({ messageId: "s-1", isModeration: true, source: { chatId: ROOM } });
   });
 
+  it("A4 words wait while the archive is read, but not to be put in somebody else's mouth", async () => {
+    const { impostor, bot } = await meet(usual);
+    const usually = impostor.answer;
+    await bot.ready();
+    impostor.says(says("Ann", "m1", "1"));
+    await bot.hears("m1");
+    const withArchive = (part: string): string | null =>
+      usually(part)?.replace("<feature", "<feature var='urn:xmpp:mam:2'/><feature") ?? null;
+    let question = "";
+    impostor.answer = (part) => {
+      if (!/^<iq[\s\S]*urn:xmpp:mam:2/.test(part) || !part.includes(`to="${ROOM}"`)) return withArchive(part);
+      question = / id="([^"]+)"/.exec(part)![1]!;
+      return "";
+    };
+    impostor.says(gone(["110", "333"]));
+    await until("the archive is asked", () => question !== "");
+    const known = (jid: string): string =>
+      `<item affiliation='none' role='participant' jid='${jid}@${IMPOSTOR_DOMAIN}/x'/>`;
+    impostor.says(presence("Boss", known("eve")) + says("Boss", "pay Eve", "2"));
+    impostor.says(presence("Boss", known("eve"), " type='unavailable'") + presence("Boss", known("boss")));
+    impostor.answer = withArchive;
+    const done = `from='${ROOM}'><fin xmlns='urn:xmpp:mam:2' complete='true'/></iq>`;
+    const first = question;
+    impostor.answer = (part) => {
+      const id = / id="([^"]+)"/.exec(part)?.[1];
+      return part.includes("urn:xmpp:mam:2") && id !== undefined
+        ? `<iq type='result' id='${id}' ${done}`
+        : withArchive(part);
+    };
+    impostor.says(`<iq type='result' id='${first}' ${done}`);
+    expect(await bot.hears("pay Eve")).toMatchObject({ verifiedUser: `eve@${IMPOSTOR_DOMAIN}` });
+    impostor.says(says("Boss", "I am back", "3"));
+    expect(await bot.hears("I am back")).toMatchObject({ verifiedUser: `boss@${IMPOSTOR_DOMAIN}` });
+  });
+
   it("an archive that does not answer: live words go on, and the cursor stays before what is missing", async () => {
     const { impostor, bot } = await meet(usual, { rejoinMs: 10 });
     const usually = impostor.answer;

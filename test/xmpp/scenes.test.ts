@@ -46,6 +46,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     const zhiwei = await types("zhiwei", "say I keep the accounts");
     const send = { person: OWNER, room: "core" };
     await scene.gateway.send({ ...send, agent: "zhiwei", text: "I am here", sessionId: zhiwei.session });
+    await alice.hears("I am here");
     await scene.gateway.send({ ...send, agent: "mohe", text: "@zhiwei say Friday is fine", sessionId: mohe.session });
     await alice.hears("Friday is fine");
     expect(heardBy(alice)).toEqual(["zhiwei: I am here", "mohe: @zhiwei say Friday is fine", "zhiwei: Friday is fine"]);

@@ -18,11 +18,7 @@ export interface Page {
 }
 
 /** From where on: after an archive's id, from a time on, or only the newest. */
-export type From =
-  | { readonly after: string }
-  | { readonly start: number }
-  | { readonly newest: true }
-  | { readonly before: string };
+export type From = { readonly after: string } | { readonly start: number } | { readonly newest: true };
 
 export const MAM = "urn:xmpp:mam:2";
 const RSM = "http://jabber.org/protocol/rsm";
@@ -49,7 +45,6 @@ export class Archive {
     const set = xml("set", { xmlns: RSM }, xml("max", {}, String(max)));
     if ("after" in from) set.append(xml("after", {}, from.after));
     if ("newest" in from) set.append(xml("before"));
-    if ("before" in from) set.append(xml("before", {}, from.before));
     query.append(set);
     const found: Archived[] = [];
     this.#open.set(queryid, { of, found, max });

@@ -5,6 +5,7 @@ import type { Log } from "../../util/log.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import type { Mark } from "./cursor.ts";
 import type { Hearing } from "./hearing.ts";
+import type { PrivateIdentity } from "./private-address.ts";
 import { Recent } from "./recent.ts";
 
 /** When a message was said, seen from this account: while it listened, while it was cut off, or before it first came. */
@@ -17,6 +18,14 @@ export interface Overheard {
   readonly id?: string | undefined;
   /** Epoch ms, by whoever keeps the archive; absent for what is heard live. */
   readonly at?: number | undefined;
+  /** In a room, of what is heard live: who had the nick when it came. */
+  readonly speaker?: Speaker | undefined;
+}
+
+export interface Speaker {
+  /** By what the room's service vouches for; null where it does not. */
+  readonly verified: PrivateIdentity | null;
+  readonly isOwn: boolean;
 }
 
 export interface PlaceFeedOptions {
@@ -30,6 +39,8 @@ export interface PlaceFeedOptions {
   readonly log: Log;
   readonly history: number;
   readonly read: (overheard: Overheard) => readonly Heard[];
+  /** Is shown the last messages, at the first catch-up of a process: they may be named by what comes. */
+  readonly recall: (overheard: Overheard) => void;
 }
 
 const PAGE = 100;
@@ -37,6 +48,7 @@ const LONGEST_BUFFER = 1_000;
 /** How far two clocks may differ where a time has to do for an id. */
 const SKEW_MS = 300_000;
 const RECOVER_MS = 5_000;
+const RECALLED = 50;
 
 /**
  * PlaceFeed: one place's messages in the archive's order, each once: what was missed first, then what came meanwhile, then live.
@@ -54,6 +66,7 @@ export class PlaceFeed {
   #unreadable = 0;
   #round = 0;
   #isHeld = false;
+  #hasRecalled = false;
 
   constructor(options: PlaceFeedOptions) {
     this.#options = options;
@@ -121,6 +134,7 @@ export class PlaceFeed {
       if (!isOver()) await this.#putPage(messages, { when: "history", isOver });
       return;
     }
+    await this.#recall();
     let from: From = this.#mark.id === undefined ? since(this.#mark) : { after: this.#mark.id };
     while (!isOver()) {
       const page = await archive.page(owner, from, PAGE).catch((cause) => {
@@ -138,6 +152,19 @@ export class PlaceFeed {
       const last = page.messages.at(-1);
       if (page.isLast || last === undefined) return;
       from = { after: last.id };
+    }
+  }
+
+  /** What may be edited or replied to is known again after a restart. It is a help, and no condition. */
+  async #recall(): Promise<void> {
+    if (this.#hasRecalled) return;
+    this.#hasRecalled = true;
+    const { archive, owner, recall, log, place } = this.#options;
+    try {
+      const { messages } = await archive.page(owner, { newest: true }, RECALLED);
+      for (const { id, at, message } of messages) recall({ message, id, at, when: "history" });
+    } catch (err) {
+      log.info({ err, place }, "xmpp: the messages before the last stop could not be read");
     }
   }
 

@@ -29,6 +29,7 @@ export interface Spoken {
   readonly itemJid?: string;
   /** A private message of a room, or what wants to be one. */
   readonly isOfRoom: boolean;
+  readonly isInvitation: boolean;
   readonly stamp?: { readonly at: number; readonly by: string };
   readonly isEncrypted: boolean;
 }
@@ -57,6 +58,7 @@ export function readMessage(stanza: Element): Spoken {
     mentions: mentionsIn(stanza),
     stanzaIds: stanzaIdsIn(stanza),
     isOfRoom: room !== undefined,
+    isInvitation: stanza.getChild("x", "jabber:x:conference") !== undefined || room?.getChild("invite") !== undefined,
     isEncrypted: ENCRYPTIONS.some((xmlns) => stanza.getChildElements().some((child) => child.getNS() === xmlns)),
     ...(id ? { id } : {}),
     ...(originId ? { originId } : {}),

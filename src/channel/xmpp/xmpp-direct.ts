@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Element } from "@xmpp/client";
 import type { Heard } from "../../message/heard.ts";
-import type { Source } from "../../message/source.ts";
+import { cleanSource } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
@@ -10,11 +10,11 @@ import type { EchoMark } from "./echo-mark.ts";
 import type { Hearing } from "./hearing.ts";
 import { bareOf, localOf, resourceOf } from "./jid.ts";
 import type { XmppPace } from "./options.ts";
-import { type Overheard, PlaceFeed } from "./place-feed.ts";
-import { addressOf, type PrivateIdentity } from "./private-address.ts";
+import { type Overheard, PlaceFeed, type Speaker } from "./place-feed.ts";
+import { addressOf } from "./private-address.ts";
 import { idOf, readMessage, type Spoken } from "./read-stanza.ts";
 import { Recent } from "./recent.ts";
-import { refusedOf } from "./refused.ts";
+import { encrypted, refusedOf } from "./refused.ts";
 import type { XmppConnection } from "./xmpp-connection.ts";
 import { conditionOf, type XmppRoom } from "./xmpp-room.ts";
 
@@ -39,6 +39,13 @@ const MOST_TOLD = 1_000;
 const NO_IDENTITY =
   "I cannot answer you here: this room does not show me who you are. Please write to me directly, or in the room.";
 
+interface KnownMessage {
+  readonly id: string;
+  /** As its author gave it. */
+  readonly wireId: string;
+  readonly isOwn: boolean;
+}
+
 /** With whom: a person, or somebody of a room by what its service vouches for. */
 interface Partner {
   readonly chatId: string;
@@ -56,7 +63,7 @@ interface Partner {
 export class XmppDirect {
   readonly #options: XmppDirectOptions;
   readonly #feed: PlaceFeed;
-  readonly #known = new Recent<{ readonly id: string; readonly wireId: string; readonly isOwn: boolean }>(4_000);
+  readonly #known = new Recent<KnownMessage>(4_000);
   /** Occupants who were told that they cannot be answered. */
   readonly #told = new Recent<true>(MOST_TOLD);
 
@@ -72,6 +79,8 @@ export class XmppDirect {
       log,
       history: pace.history,
       read: (overheard) => this.#read(overheard),
+      // Reading it takes note of it; what it would say is known.
+      recall: (overheard) => void this.#read(overheard),
     });
   }
 
@@ -125,13 +134,16 @@ export class XmppDirect {
   }
 
   #hear(stanza: Element): void {
-    const { stanzaIds, type, stamp } = readMessage(stanza);
+    const { stanzaIds, type, stamp, from, to, nick } = readMessage(stanza);
     const { address, domain } = this.#options.connection;
     if (type !== "chat") return;
     const id = stanzaIds.get(address);
+    const isOwn = from === address || from === "";
+    const room = this.#options.roomOf(isOwn ? to : from);
+    const speaker = room?.reader.speakerOf(isOwn ? resourceOf(to) : nick);
     // Kept by the server while nobody was online.
     const isLate = stamp !== undefined && (stamp.by === address || stamp.by === domain);
-    if (!isLate) this.#feed.hear({ message: stanza, when: "live", id });
+    if (!isLate) this.#feed.hear({ message: stanza, when: "live", id, speaker });
     else
       this.#feed.hear({
         message: stanza,
@@ -141,7 +153,7 @@ export class XmppDirect {
       });
   }
 
-  #read({ message, when, id, at }: Overheard): Heard[] {
+  #read({ message, when, id, at, speaker }: Overheard): Heard[] {
     const spoken = readMessage(message);
     const { connection, clock, echoes, onEcho } = this.#options;
     if (spoken.type !== "chat") return [];
@@ -152,12 +164,14 @@ export class XmppDirect {
     const other = isOwn ? { bare: bareOf(spoken.to), nick: resourceOf(spoken.to) } : { bare: from, nick: spoken.nick };
     // Another client of the account may be in rooms that are none of ours.
     const isElsewhere = spoken.isOfRoom && this.#options.roomOf(other.bare) === undefined;
-    if (other.bare === "" || isElsewhere) return [];
+    // The room itself says nothing in private: such words are invitations.
+    const isFromRoom = other.nick === "" && this.#options.roomOf(other.bare) !== undefined;
+    if (other.bare === "" || isElsewhere || isFromRoom || spoken.isInvitation) return [];
     const wireId = idOf(spoken) ?? id ?? unnumbered(spoken, at ?? clock.now());
     // Its own words have no archive's id when they come as a carbon, and one when they are read again: they keep their own.
     const messageId = isOwn ? wireId : (id ?? `~${from}/${wireId}`);
     const eventId = isOwn ? `own/${other.bare}/${wireId}` : `direct/${messageId}`;
-    const partner = this.#partner(other, spoken, when);
+    const partner = this.#partner(other, spoken, speaker);
     if (partner === null) {
       if (isOwn) return [];
       if (when === "live") this.#tell(other);
@@ -165,15 +179,12 @@ export class XmppDirect {
     }
     const key = isOwn ? echoes.keyOf(idOf(spoken)) : undefined;
     if (key !== undefined) onEcho(idOf(spoken)!);
-    if (spoken.isEncrypted)
-      return [
-        refusedOf(eventId, "encrypted", "The message is encrypted for devices; the gateway has no key.", message),
-      ];
+    if (spoken.isEncrypted) return [encrypted(eventId, message)];
     const scope = partner.scopeId === undefined ? {} : { scopeId: partner.scopeId };
     const author = isOwn
       ? { userId: connection.address, userName: localOf(connection.address) }
       : { userId: partner.user, userName: partner.name };
-    const source: Source = {
+    const source = cleanSource({
       platform: "xmpp",
       account: connection.address,
       ...scope,
@@ -182,7 +193,7 @@ export class XmppDirect {
       ...author,
       isBot: false,
       messageId,
-    };
+    });
     const target: Target = {
       door: "push",
       platform: "xmpp",
@@ -209,11 +220,7 @@ export class XmppDirect {
     }
     if (spoken.replaces !== undefined)
       return [{ ...base, kind: "edit", messageId: namedBy(spoken.replaces), text: spoken.body! }];
-    const known = { id: messageId, wireId, isOwn };
-    for (const name of new Set([spoken.id, spoken.originId, messageId])) {
-      if (name !== undefined) this.#known.set(`${authored}\n${name}`, known);
-    }
-    this.#known.set(messageId, known);
+    this.#note(spoken, { authored, known: { id: messageId, wireId, isOwn } });
     return [
       {
         ...base,
@@ -226,6 +233,13 @@ export class XmppDirect {
     ];
   }
 
+  #note(spoken: Spoken, { authored, known }: { authored: string; known: KnownMessage }): void {
+    for (const name of new Set([spoken.id, spoken.originId, known.id])) {
+      if (name !== undefined) this.#known.set(`${authored}\n${name}`, known);
+    }
+    this.#known.set(known.id, known);
+  }
+
   /** A direct reply names the id that the author gave. */
   #repliedTo(name: string, { user, chatId }: Partner): { messageId: string; isOwn: boolean } {
     const { address } = this.#options.connection;
@@ -236,13 +250,15 @@ export class XmppDirect {
   }
 
   /** K20: of a room, by the real address, else by the occupant id, never by the nick. */
-  #partner({ bare, nick }: { bare: string; nick: string }, spoken: Spoken, when: Overheard["when"]): Partner | null {
+  #partner(
+    { bare, nick }: { bare: string; nick: string },
+    spoken: Spoken,
+    speaker: Speaker | undefined,
+  ): Partner | null {
     const room = this.#options.roomOf(bare);
     if (room === undefined) return { chatId: bare, address: bare, user: bare, name: localOf(bare) || bare };
-    if (nick === "") return null;
     // An old private message says no more than a nick, which may be another one's by now.
-    const identity: PrivateIdentity | null =
-      when === "live" ? room.identify(nick) : room.identifyOld(spoken.occupantId);
+    const identity = speaker === undefined ? room.reader.identify(spoken.occupantId) : speaker.verified;
     if (identity === null) return null;
     const address = addressOf(room.jid, identity);
     return identity.jid === undefined

@@ -1,8 +1,4 @@
-import { createHash } from "node:crypto";
 import type { Element } from "@xmpp/client";
-import type { Heard } from "../../message/heard.ts";
-import type { Source } from "../../message/source.ts";
-import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
@@ -10,13 +6,13 @@ import type { EchoMark } from "./echo-mark.ts";
 import type { Hearing } from "./hearing.ts";
 import { StanzaError } from "./iq-desk.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
-import { OCCUPANT_ID, type Occupant, Occupants, type RoomPresence, readPresence } from "./occupants.ts";
+import { Occupants, type RoomPresence, readPresence } from "./occupants.ts";
 import type { XmppPace } from "./options.ts";
-import { type Overheard, PlaceFeed } from "./place-feed.ts";
+import { PlaceFeed } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
-import { idOf, readMessage, type Spoken } from "./read-stanza.ts";
+import { readMessage } from "./read-stanza.ts";
 import { Recent } from "./recent.ts";
-import { refusedOf } from "./refused.ts";
+import { RoomReader, type RoomView } from "./room-reader.ts";
 import type { XmppConnection } from "./xmpp-connection.ts";
 
 /**
@@ -49,20 +45,13 @@ export interface XmppRoomOptions {
 
 const MUC = "http://jabber.org/protocol/muc";
 const MUC_OWNER = "http://jabber.org/protocol/muc#owner";
-const STANZA_IDS = "urn:xmpp:sid:0";
 const DISCO = "http://jabber.org/protocol/disco#info";
 const MOST_NICKS = 4;
 const SUBJECT_MS = 5_000;
 const CATCH_UP_TRIES = 3;
+const GOOD_STAY_MS = 300_000;
 /** Somebody has to let us in: it is asked seldom. */
 const UNINVITED_MS = 600_000;
-
-interface KnownMessage {
-  readonly id: string;
-  readonly isOwn: boolean;
-  readonly author: string;
-  readonly nick: string;
-}
 
 /** Their reason to refuse does not go away by asking again. */
 const CLOSED_FOR: Readonly<Record<string, string>> = {
@@ -72,14 +61,13 @@ const CLOSED_FOR: Readonly<Record<string, string>> = {
   "jid-malformed": "the room's service does not take this address or nick",
 };
 
-export class XmppRoom {
+export class XmppRoom implements RoomView {
   readonly jid: string;
+  readonly service: string;
+  readonly occupants = new Occupants();
+  readonly reader: RoomReader;
   readonly #options: XmppRoomOptions;
-  readonly #service: string;
-  readonly #occupants = new Occupants();
   readonly #feed: PlaceFeed;
-  /** By the room's id, and by author and author's id: messages that edits, deletions and replies may name. */
-  readonly #known = new Recent<KnownMessage>(4_000);
   readonly #readers = new Recent<true>(4_000);
   #state: RoomState = { is: "away", reason: "not joined yet" };
   #features = new Set<string>();
@@ -90,9 +78,9 @@ export class XmppRoom {
   #phase: "outside" | "entering" | "inside" = "outside";
   /** Goes up with every join: what an older one still waits for is nobody's business. */
   #round = 0;
-  #unnumbered = 0;
   #failures = 0;
   #kicks = 0;
+  #joinedAt: number | null = null;
   #heardAt = 0;
   #cancelRetry = (): void => undefined;
   #onOwnPresence: ((presence: RoomPresence | StanzaError) => void) | null = null;
@@ -101,8 +89,10 @@ export class XmppRoom {
   constructor(options: XmppRoomOptions) {
     this.#options = options;
     this.jid = bareOf(options.jid);
-    this.#service = domainOf(this.jid);
-    const { archive, hearing, clock, log, pace } = options;
+    this.service = domainOf(this.jid);
+    const { archive, hearing, clock, log, pace, connection, echoes, onEcho } = options;
+    const reader = new RoomReader({ room: this, account: connection.address, clock, echoes, onEcho });
+    this.reader = reader;
     this.#feed = new PlaceFeed({
       place: this.jid,
       owner: this.jid,
@@ -111,7 +101,8 @@ export class XmppRoom {
       clock,
       log,
       history: pace.history,
-      read: (overheard) => this.#read(overheard),
+      read: (overheard) => reader.read(overheard),
+      recall: (overheard) => reader.recall(overheard),
     });
   }
 
@@ -122,8 +113,20 @@ export class XmppRoom {
   get nick(): string | undefined {
     return this.#state.is === "joined" ? this.#state.nick : undefined;
   }
-  get occupants(): number {
-    return this.#occupants.size;
+  get name(): string {
+    return this.#name || localOf(this.jid);
+  }
+  get topic(): string | undefined {
+    return this.#topic;
+  }
+  get features(): ReadonlySet<string> {
+    return this.#features;
+  }
+  get ownOccupantId(): string | undefined {
+    return this.#ownOccupantId;
+  }
+  get isModerator(): boolean {
+    return this.#isModerator;
   }
 
   /** A new session: joins, and reads what was missed. */
@@ -139,6 +142,7 @@ export class XmppRoom {
 
   /** The session goes on after a cut: the room should still have us. */
   async check(): Promise<void> {
+    if (this.#state.is === "away") this.enter();
     if (this.#state.is !== "joined") return;
     const { connection } = this.#options;
     const { xml } = connection;
@@ -181,7 +185,7 @@ export class XmppRoom {
       return;
     }
     const isOwn = presence.codes.has("110") || (presence.isGone && presence.nick === this.nick);
-    this.#occupants.note(presence);
+    this.occupants.note(presence);
     if (!isOwn && !presence.isGone) this.#noteReader(presence.nick);
     if (isOwn) this.#ownPresence(presence);
     else if (presence.isGone && presence.nick === this.#options.nick) this.#takeNickBack();
@@ -190,10 +194,10 @@ export class XmppRoom {
   /** Whoever is there reads along (H7). Each is told of once in this channel's life. */
   #noteReader(nick: string): void {
     const { connection, clock, hearing } = this.#options;
-    const verified = this.identify(nick);
+    const { verified } = this.reader.speakerOf(nick);
     const author = verified === null ? `${this.jid}/${nick}` : (verified.jid ?? addressOf(this.jid, verified));
     if (author === connection.address || this.#readers.get(author) === true) return;
-    const at = { platform: "xmpp", account: connection.address, scopeId: this.#service, chatId: this.jid } as const;
+    const at = { platform: "xmpp", account: connection.address, scopeId: this.service, chatId: this.jid } as const;
     const isIn = hearing.put({
       place: this.jid,
       events: [
@@ -229,27 +233,20 @@ export class XmppRoom {
       this.#refresh();
       return;
     }
-    const id = this.#stanzaId(spoken);
+    const id = this.reader.stanzaIdOf(spoken);
     if (this.#phase === "entering") {
       // The archive has it, and in its place.
       if (this.#hasArchive) return;
       const when = this.#feed.mark === undefined ? "history" : "caught-up";
       this.#feed.hear({ message: stanza, when, id, at: spoken.stamp?.at });
-    } else if (this.#phase === "inside") this.#feed.hear({ message: stanza, when: "live", id });
+    } else if (this.#phase === "inside") {
+      this.#feed.hear({ message: stanza, when: "live", id, speaker: this.reader.speakerOf(spoken.nick) });
+    }
   }
 
-  /** Who speaks there under this nick now, by what the service vouches for; null where it does not. */
-  identify(nick: string): PrivateIdentity | null {
-    return this.#vouched(this.#occupants.called(nick));
-  }
-  /** The same of an old message, which carries no more than an occupant id. */
-  identifyOld(occupantId: string | undefined): PrivateIdentity | null {
-    if (occupantId === undefined || !this.#features.has(OCCUPANT_ID)) return null;
-    return this.#vouched(this.#occupants.withId(occupantId)) ?? { occupantId };
-  }
   /** The nick of somebody now. */
   nickOf({ jid, occupantId }: PrivateIdentity): string | undefined {
-    const found = jid === undefined ? this.#occupants.withId(occupantId ?? "") : this.#occupants.withJid(jid);
+    const found = jid === undefined ? this.occupants.withId(occupantId ?? "") : this.occupants.withJid(jid);
     return found?.nick;
   }
   /** Whether an author, as another account in the room has heard him, is this account. */
@@ -259,20 +256,6 @@ export class XmppRoom {
     const asOccupant = occupantId === undefined ? undefined : addressOf(this.jid, { occupantId });
     return [this.#options.connection.address, asOccupant, `${this.jid}/${this.#state.nick}`].includes(author);
   }
-  isOwnNick(nick: string): boolean {
-    return nick === this.nick;
-  }
-  /** The author of a message there, as a reply in the room names him. */
-  nickAddressOf(messageId: string): string | undefined {
-    const known = this.#known.get(messageId);
-    return known === undefined ? undefined : `${this.jid}/${known.nick}`;
-  }
-  get name(): string {
-    return this.#name || localOf(this.jid);
-  }
-  get service(): string {
-    return this.#service;
-  }
 
   async #enter(isStale: () => boolean): Promise<void> {
     const { connection, pace, log, onCaughtUp } = this.#options;
@@ -280,7 +263,7 @@ export class XmppRoom {
     const isOver = (): boolean => isStale() || signal.aborted;
     this.#phase = "outside";
     this.#state = { is: "joining", nick: this.#options.nick };
-    this.#occupants.clear();
+    this.occupants.clear();
     this.#ownOccupantId = undefined;
     this.#feed.begin();
     await this.#look();
@@ -312,7 +295,6 @@ export class XmppRoom {
       }
     }
     if (isOver()) return;
-    this.#failures = 0;
     onCaughtUp(this.jid, isRead);
   }
 
@@ -366,6 +348,7 @@ export class XmppRoom {
     if (!presence.isGone) {
       this.#ownOccupantId = presence.occupant.occupantId;
       this.#isModerator = presence.isModerator;
+      this.#joinedAt ??= this.#options.clock.now();
       this.#state = { is: "joined", nick: presence.nick };
       this.#onOwnPresence?.(presence);
       return;
@@ -383,6 +366,7 @@ export class XmppRoom {
     const by = presence.actor === undefined ? "" : ` by ${presence.actor}`;
     this.#round += 1;
     this.#phase = "outside";
+    this.#endStay();
     if (presence.isDestroyed) this.#close(`the room was destroyed${because(presence)}`);
     else if (codes.has("301")) this.#close(`the account was banned${by}${because(presence)}`);
     else if (codes.has("321") || codes.has("322")) this.#close(`the room is for members only now${because(presence)}`);
@@ -396,8 +380,19 @@ export class XmppRoom {
     } else this.#goAway("the room's service put the account out", this.#nextWait());
   }
 
+  /** After a good stay the waits begin anew. */
+  #endStay(): void {
+    const { clock } = this.#options;
+    if (this.#joinedAt !== null && clock.now() - this.#joinedAt >= GOOD_STAY_MS) {
+      this.#failures = 0;
+      this.#kicks = 0;
+    }
+    this.#joinedAt = null;
+  }
+
   #refused(cause: unknown): void {
     this.#phase = "outside";
+    this.#endStay();
     const condition = conditionOf(cause);
     const closed = cause instanceof StanzaError ? CLOSED_FOR[condition] : undefined;
     if (closed !== undefined) this.#close(`${closed} (${(cause as Error).message})`);
@@ -433,7 +428,7 @@ export class XmppRoom {
 
   #takeNickBack(): void {
     const { connection, nick, log } = this.#options;
-    if (this.#state.is !== "joined" || this.#state.nick === nick || this.#occupants.called(nick) !== undefined) return;
+    if (this.#state.is !== "joined" || this.#state.nick === nick || this.occupants.called(nick) !== undefined) return;
     connection
       .send(connection.xml("presence", { to: `${this.jid}/${nick}` }))
       .catch((err) => log.warn({ err, room: this.jid }, "xmpp: the nick could not be asked for"));
@@ -475,142 +470,12 @@ export class XmppRoom {
     return this.#features.has(MAM);
   }
 
-  /** XEP-0359: only the room's own id counts, and only where it says that it gives one. */
-  #stanzaId(spoken: Spoken): string | undefined {
-    const isGiven = this.#features.has(STANZA_IDS) || this.#hasArchive;
-    return isGiven ? spoken.stanzaIds.get(this.jid) : undefined;
-  }
-
-  #vouched(occupant: Occupant | undefined): PrivateIdentity | null {
-    if (occupant?.jid !== undefined) return { jid: occupant.jid };
-    if (occupant?.occupantId !== undefined && this.#features.has(OCCUPANT_ID))
-      return { occupantId: occupant.occupantId };
-    return null;
-  }
-
-  #authorOf(spoken: Spoken, when: Overheard["when"]): { verified: PrivateIdentity | null; isOwn: boolean } {
-    if (when === "live") return { verified: this.identify(spoken.nick), isOwn: spoken.nick === this.nick };
-    // Nicks change hands: of an old message only what the archive itself adds counts, and that where it is sure to add it.
-    const { itemJid, occupantId } = spoken;
-    const byJid =
-      itemJid === undefined
-        ? null
-        : { verified: { jid: itemJid }, isOwn: itemJid === this.#options.connection.address };
-    if (byJid !== null && this.#features.has("muc_nonanonymous")) return byJid;
-    if (occupantId !== undefined && this.#features.has(OCCUPANT_ID))
-      return { verified: this.identifyOld(occupantId), isOwn: occupantId === this.#ownOccupantId };
-    if (byJid !== null && this.#isModerator) return byJid;
-    return { verified: null, isOwn: this.#options.echoes.keyOf(idOf(spoken)) !== undefined };
-  }
-
-  #read({ message, when, id, at }: Overheard): Heard[] {
-    const spoken = readMessage(message);
-    const { connection, clock, echoes, onEcho } = this.#options;
-    if (spoken.type === "error" || spoken.type === "headline") return [];
-    const isFromRoom = spoken.nick === "";
-    const hasWords = spoken.body !== undefined && spoken.body !== "";
-    if (isFromRoom && spoken.retracts === undefined) return [];
-    if (!hasWords && spoken.retracts === undefined) return [];
-    const { verified, isOwn } = isFromRoom ? { verified: null, isOwn: false } : this.#authorOf(spoken, when);
-    const author = verified === null ? `${this.jid}/${spoken.nick}` : (verified.jid ?? addressOf(this.jid, verified));
-    const messageId = id ?? unnumbered(spoken, at, `${clock.now()}-${++this.#unnumbered}`);
-    const said = Math.min(at ?? (spoken.stamp?.by === this.jid ? spoken.stamp.at : clock.now()), clock.now());
-    const key = isOwn ? echoes.keyOf(idOf(spoken)) : undefined;
-    if (key !== undefined) onEcho(idOf(spoken)!, id);
-    if (spoken.isEncrypted)
-      return [
-        refusedOf(
-          `${this.jid}/${messageId}`,
-          "encrypted",
-          "The message is encrypted for devices; the gateway has no key.",
-          message,
-        ),
-      ];
-    const source: Source = {
-      platform: "xmpp",
-      account: connection.address,
-      scopeId: this.#service,
-      chatId: this.jid,
-      chatName: this.name,
-      chatType: "group",
-      ...(this.#topic === undefined ? {} : { chatTopic: this.#topic }),
-      ...(spoken.thread === undefined ? {} : { threadId: spoken.thread }),
-      ...(isFromRoom ? {} : { userId: author, userName: spoken.nick }),
-      isBot: false,
-      messageId,
-    };
-    const target: Target = {
-      door: "push",
-      platform: "xmpp",
-      account: connection.address,
-      scopeId: this.#service,
-      chatId: this.jid,
-      ...(spoken.thread === undefined ? {} : { threadId: spoken.thread }),
-    };
-    const base = {
-      eventId: `${this.jid}/${messageId}`,
-      source,
-      target,
-      saidAt: said,
-      isOwn,
-      ...(key === undefined ? {} : { originId: key }),
-      ...(verified === null ? {} : { verifiedUser: author }),
-      ...(this.nick === undefined ? {} : { ownName: this.nick }),
-    };
-    if (spoken.retracts !== undefined) {
-      const isModeration = isFromRoom && spoken.retracts.isModeration;
-      // An occupant cannot moderate by saying so.
-      if (spoken.retracts.isModeration && !isFromRoom) return [];
-      return [{ ...base, kind: "delete", messageId: this.#namedBy(author, spoken.retracts.id), isModeration }];
-    }
-    if (spoken.replaces !== undefined) {
-      return [{ ...base, kind: "edit", messageId: this.#namedBy(author, spoken.replaces), text: spoken.body! }];
-    }
-    this.#note(spoken, { id: messageId, isOwn, author, nick: spoken.nick });
-    const replyTo = spoken.repliesTo;
-    const ownAddresses = [connection.address, `${this.jid}/${this.nick}`];
-    return [
-      {
-        ...base,
-        kind: "message",
-        text: spoken.body!,
-        isHistory: when === "history",
-        ...(when === "caught-up" ? { isCaughtUp: true } : {}),
-        ...(replyTo === undefined
-          ? {}
-          : { replyTo: { messageId: replyTo, isOwn: this.#known.get(replyTo)?.isOwn === true } }),
-        ...(spoken.mentions.some((uri) => ownAddresses.includes(uri)) ? { isMentioned: true } : {}),
-      },
-    ];
-  }
-
-  #note(spoken: Spoken, known: KnownMessage): void {
-    this.#known.set(known.id, known);
-    for (const id of new Set([spoken.id, spoken.originId])) {
-      if (id !== undefined) this.#known.set(`${known.author}\n${id}`, known);
-    }
-  }
-
-  /** The room's id of the author's message; the name as it is where that is it already, or not known any more. */
-  #namedBy(author: string, id: string): string {
-    return this.#known.get(`${author}\n${id}`)?.id ?? id;
-  }
-
   /** Undefined when the time is over first. */
   #within<Value>(ms: number, promise: Promise<Value>): Promise<Value | undefined> {
     const { promise: over, resolve } = Promise.withResolvers<undefined>();
     const cancel = this.#options.clock.after(ms, () => resolve(undefined));
     return Promise.race([promise, over]).finally(cancel);
   }
-}
-
-/** An id for what the room gives none: the same live and in a history, where the author gave one himself. */
-function unnumbered(spoken: Spoken, at: number | undefined, uniquely: string): string {
-  const own = idOf(spoken) ?? `${at ?? uniquely}`;
-  return `~${createHash("sha256")
-    .update(JSON.stringify([spoken.nick, own, spoken.body]))
-    .digest("hex")
-    .slice(0, 32)}`;
 }
 
 function because({ reason }: { reason?: string }): string {

@@ -203,7 +203,7 @@ export class XmppSender implements MessageSender, TypingShower {
   #reply(messageId: string, way: Way): Element {
     const { connection, direct, roomOf } = this.#options;
     const id = way.isRoom ? messageId : direct.wireIdOf(messageId);
-    const to = way.isRoom ? roomOf(way.to)?.nickAddressOf(messageId) : way.to;
+    const to = way.isRoom ? roomOf(way.to)?.reader.nickAddressOf(messageId) : way.to;
     return connection.xml("reply", {
       xmlns: "urn:xmpp:reply:0",
       id: cleanXml(id),
