@@ -462,8 +462,7 @@ describe("what a session has not seen", () => {
 /** The lines of the last prompt, once it has been answered. */
 async function promptOf(stage: Story, asked: Promise<string>): Promise<string[]> {
   await asked;
-  const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn ORDER BY id DESC LIMIT 1");
-  return row!.prompt.split("\n");
+  return stage.lastPrompt().split("\n");
 }
 
 /** Those that tell what was said in the room. */
