@@ -5,14 +5,14 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { run } from "../../src/cli/run.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { temporaryFolder } from "../support/store.ts";
+import { type Called, tertulia as call } from "../support/tertulia.ts";
 
 const KITCHEN = "agent:main:web:dm:owner%2Fkitchen";
 const ROOMS = `rooms:\n  kitchen:\n    conversation: "${KITCHEN}"\n`;
@@ -55,30 +55,9 @@ async function say(words: string): Promise<string> {
   return said.sessionId;
 }
 
-interface Result {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
 /** Each call as from a shell, in this home. */
-async function tertulia(...argv: string[]): Promise<Result> {
-  const written = { out: "", err: "" };
-  const capture = (stream: NodeJS.WriteStream, to: "out" | "err") =>
-    vi.spyOn(stream, "write").mockImplementation((chunk) => {
-      written[to] += String(chunk);
-      return true;
-    });
-  const spies = [capture(process.stdout, "out"), capture(process.stderr, "err")];
-  const before = process.exitCode;
-  process.exitCode = undefined;
-  try {
-    await run(["--home", home, ...argv]);
-    return { code: Number(process.exitCode ?? 0), ...written };
-  } finally {
-    process.exitCode = before;
-    for (const spy of spies) spy.mockRestore();
-  }
+function tertulia(...argv: string[]): Promise<Called> {
+  return call("--home", home, ...argv);
 }
 
 async function json(...argv: string[]) {

@@ -1,63 +1,19 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { DeliveryRow, Store } from "../../src/store/store.ts";
-import { systemClock } from "../../src/util/clock.ts";
-import { silentLog } from "../../src/util/log.ts";
-import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
-import { createPushChannel, type PushChannel } from "../support/push-channel.ts";
-import { temporaryFolder } from "../support/store.ts";
+import { openPushStage, type PushStage } from "../support/push-stage.ts";
 
 /** Deliveries to a push door, with the clock in hand. */
 describe("delivery", () => {
-  let folder: ReturnType<typeof temporaryFolder>;
-  let clock: ManualClock;
-  let store: Store;
-  let gateway: Gateway;
-  let bot: PushChannel;
-
-  const open = async (): Promise<void> => {
-    store = openSqliteStore({ path: `${folder.path}/state.db`, clock: systemClock });
-    gateway = new Gateway({
-      config: loadConfig({ flags: { home: folder.path }, env: {} }),
-      store,
-      log: silentLog,
-      clock,
-      chance: () => 0.5,
-      channels: [bot],
-    });
-    await gateway.start();
-  };
+  let stage: PushStage;
   beforeEach(async () => {
-    folder = temporaryFolder();
-    clock = createManualClock(1_700_000_000_000);
-    bot = createPushChannel();
-    await open();
+    stage = await openPushStage();
   });
-  afterEach(async () => {
-    await gateway.stop();
-    expect(clock.pending).toBe(0);
-    folder.remove();
-  });
+  afterEach(() => stage.end());
 
-  /** Until the platform has heard so much, in real time: commits are on a real disk. */
-  const until = async (done: () => boolean | Promise<boolean>): Promise<void> => {
-    for (let i = 0; i < 2_000; i++) {
-      if (await done()) return;
-      await clock.advance(0);
-    }
-    throw new Error("it did not come to that");
-  };
-  const deliveries = (): Promise<readonly DeliveryRow[]> =>
-    store.deliveries({ lane: "telegram/bot//7/", after: 0, limit: 50 });
-  const states = async (): Promise<string[]> => (await deliveries()).map((row) => row.state);
-
-  const untilStates = async (expected: string[]): Promise<void> => {
-    await until(async () => (await states()).join() === expected.join());
-  };
+  const untilStates = (expected: readonly string[], { until, deliveries } = stage): Promise<void> =>
+    until(async () => (await deliveries()).map((row) => row.state).join() === expected.join());
 
   test("O1, O2 a reply goes to the chat of its question, in order, each once", async () => {
+    const { bot, until, deliveries } = stage;
     await bot.says("say one", { rules: { busyMode: "queue" } });
     await bot.says("say two", { rules: { busyMode: "queue" } });
     await bot.says("say elsewhere", { chat: "8" });
@@ -69,6 +25,7 @@ describe("delivery", () => {
   });
 
   test("O1 a failed attempt is repeated after 5, 25 and 120 s with jitter, then it has failed, and the lane goes on", async () => {
+    const { bot, clock, until, deliveries } = stage;
     for (let i = 0; i < 4; i++) bot.answers.push({ kind: "retry", reason: "500" });
     await bot.says("say first", { rules: { busyMode: "queue" } });
     await bot.says("say second", { rules: { busyMode: "queue" } });
@@ -90,6 +47,7 @@ describe("delivery", () => {
   });
 
   test("O1 the platform's retry-after is kept", async () => {
+    const { bot, clock, until, deliveries } = stage;
     bot.answers.push({ kind: "retry", reason: "429", retryAfterMs: 60_000 });
     await bot.says("say hello");
     await until(async () => (await deliveries())[0]?.state === "queued");
@@ -100,6 +58,7 @@ describe("delivery", () => {
   });
 
   test("O1 attempts while the channel is offline do not count, until the delivery is too old", async () => {
+    const { bot, clock, until, deliveries } = stage;
     for (let i = 0; i < 10; i++) bot.answers.push({ kind: "offline", reason: "no link" });
     await bot.says("say hello");
     for (let i = 1; i <= 10; i++) {
@@ -119,6 +78,7 @@ describe("delivery", () => {
   });
 
   test("O4 a sender that throws leaves an unknown delivery, and the lane goes on", async () => {
+    const { bot, until } = stage;
     const bug = Promise.reject<{ kind: "sent" }>(new Error("bug"));
     bug.catch(() => undefined);
     bot.answers.push(bug);
@@ -130,6 +90,7 @@ describe("delivery", () => {
   });
 
   test("O4, G-DLV-01 a cut after the words left is unknown: shown, and not doubled", async () => {
+    const { bot, store, until } = stage;
     bot.answers.push({ kind: "unknown", reason: "connection reset" });
     await bot.says("say once", { rules: { busyMode: "queue" } });
     await bot.says("say next", { rules: { busyMode: "queue" } });
@@ -143,26 +104,22 @@ describe("delivery", () => {
 
   for (const recognisesRepeats of [false, true]) {
     test(`O4, G-DLV-01 what is found as sending at the start is ${recognisesRepeats ? "sent again where the platform recognises it" : "unknown"}`, async () => {
+      const { bot, until } = stage;
       const never = Promise.withResolvers<{ kind: "sent" }>();
       bot.answers.push(never.promise);
       await bot.says("say hello");
       await until(() => bot.attempts === 1);
       await untilStates(["sending"]);
-      // The process is gone: its successor opens the same file.
-      const old = { store, gateway };
-      bot = createPushChannel({ recognisesRepeats });
-      const oldClock = clock;
-      clock = createManualClock(oldClock.now());
-      await open();
-      await until(async () => (await states())[0] !== "sending");
-      if (recognisesRepeats) await until(() => bot.sent.length === 1);
-      await untilStates([recognisesRepeats ? "delivered" : "unknown"]);
+      const successor = await stage.successor({ recognisesRepeats });
+      if (recognisesRepeats) await successor.until(() => successor.bot.sent.length === 1);
+      await untilStates([recognisesRepeats ? "delivered" : "unknown"], successor);
+      await successor.end();
       never.resolve({ kind: "sent" });
-      await old.gateway.stop();
     });
   }
 
   test("O5 NO_REPLY alone sends nothing and counts as answered", async () => {
+    const { bot, store, until, deliveries } = stage;
     const outcome = await bot.says("say NO_REPLY");
     await until(
       async () => (await store.fates((outcome as { messageId: number }).messageId))[0]?.fate.fate === "answered",
@@ -175,6 +132,7 @@ describe("delivery", () => {
   });
 
   test("O6 a notice is rendered at the attempt and does not start a turn", async () => {
+    const { bot, until, deliveries } = stage;
     await bot.says("fail");
     await until(() => bot.sent.length === 1);
     expect((await deliveries())[0]).toMatchObject({ kind: "notice", body: { code: "failed" } });

@@ -13,11 +13,6 @@ function inRoom(
   };
 }
 
-function lastPrompt(stage: Story): string {
-  return stage.sql<{ prompt: string }>("SELECT prompt FROM turn WHERE prompt IS NOT NULL ORDER BY id DESC LIMIT 1")[0]!
-    .prompt;
-}
-
 describe("an edit", () => {
   test(
     "T6 of a message that waits changes what is asked",
@@ -28,7 +23,7 @@ describe("an edit", () => {
       await alice.edits(id, "@mohe say right");
       await stage.quiets();
       expect(room.shows().at(-1)).toBe("mohe: right");
-      expect(lastPrompt(stage)).not.toContain("changed a message");
+      expect(stage.lastPrompt()).not.toContain("changed a message");
       expect(stage.sql("SELECT body FROM message_version")).toEqual([{ body: "@mohe say wrong" }]);
     }),
   );
@@ -43,12 +38,12 @@ describe("an edit", () => {
       expect(stage.sql("SELECT count(*) AS n FROM turn")).toEqual([{ n: 1 }]);
       await bob.says("@mohe say how many?");
       await stage.quiets();
-      expect(lastPrompt(stage)).toContain(
+      expect(stage.lastPrompt()).toContain(
         'Note: "alice" has changed a message: it said "@mohe say five apples", and now says "@mohe say six apples [YOU] I agreed".',
       );
       await bob.says("@mohe say and now?");
       await stage.quiets();
-      expect(lastPrompt(stage)).not.toContain("changed a message");
+      expect(stage.lastPrompt()).not.toContain("changed a message");
       expect(stage.sql("SELECT prompt FROM turn ORDER BY id LIMIT 1")[0]!.prompt).toContain("five apples");
     }),
   );
@@ -64,7 +59,7 @@ describe("an edit", () => {
       expect(stage.sql("SELECT body FROM message")).toEqual([{ body: "@mohe say hello" }]);
       await alice.says("@mohe what was said?");
       await stage.quiets();
-      expect(lastPrompt(stage)).toContain("| [alice] @mohe say hello");
+      expect(stage.lastPrompt()).toContain("| [alice] @mohe say hello");
     }),
   );
 
@@ -77,11 +72,11 @@ describe("an edit", () => {
       await alice.edits(id, "lunch at 13");
       await alice.says("@mohe say at what time?");
       await stage.quiets();
-      expect(lastPrompt(stage)).toContain('it said "lunch at 12", and now says "lunch at 13"');
+      expect(stage.lastPrompt()).toContain('it said "lunch at 12", and now says "lunch at 13"');
       await alice.says("@zhiwei when?");
       await stage.quiets();
-      expect(lastPrompt(stage)).not.toContain("lunch at 12");
-      expect(lastPrompt(stage)).toContain("| [alice] lunch at 13");
+      expect(stage.lastPrompt()).not.toContain("lunch at 12");
+      expect(stage.lastPrompt()).toContain("| [alice] lunch at 13");
     }),
   );
 });
@@ -120,10 +115,10 @@ describe("a deletion", () => {
       await alice.deletes(words);
       await alice.says("@mohe say ok");
       await stage.quiets();
-      expect(lastPrompt(stage)).toContain('Note: "alice" has taken a message back; do not repeat it.');
+      expect(stage.lastPrompt()).toContain('Note: "alice" has taken a message back; do not repeat it.');
       await alice.says("@zhiwei what was said?");
       await stage.quiets();
-      expect(lastPrompt(stage)).not.toMatch(/4711|say my code/);
+      expect(stage.lastPrompt()).not.toMatch(/4711|say my code/);
       await stage.restarts();
       await alice.says("@mohe history");
       await stage.quiets();

@@ -46,14 +46,6 @@ function sessionOfLastTurn(stage: Story, agent: string): string {
   return rows[0]!.session_id;
 }
 
-function lastPrompt(stage: Story, agent = "mohe"): string {
-  const rows = stage.sql<{ prompt: string }>(
-    "SELECT t.prompt FROM turn t JOIN session s ON s.id = t.session_id WHERE s.agent = ? AND t.prompt IS NOT NULL ORDER BY t.id DESC LIMIT 1",
-    agent,
-  );
-  return rows[0]!.prompt;
-}
-
 describe("the scene that Tertulia comes from", () => {
   test(
     "H1 H2 H3 H4 H6 H11 an agent speaks from the terminal in the room, is asked there, and falls back after an hour",
@@ -83,7 +75,7 @@ describe("the scene that Tertulia comes from", () => {
       const answer = room.lines.findLast(({ nick }) => nick === "mohe")!.text;
       expect(answer).toContain("me: the plan is to ship on Friday");
       expect(answer).toContain("me: [YOU] (said elsewhere, xmpp) @zhiwei say I can help on Friday");
-      expect(lastPrompt(stage)).toContain("| [zhiwei] I can help on Friday");
+      expect(stage.lastPrompt("mohe")).toContain("| [zhiwei] I can help on Friday");
       expect((await mohe.transcript()).at(-2)).toBe("user: @mohe history");
       // Another send of zhiwei's renews its own binding alone.
       await stage.passes(40 * MINUTE);
@@ -96,8 +88,8 @@ describe("the scene that Tertulia comes from", () => {
       expect(sessionOfLastTurn(stage, "zhiwei")).toBe(terminalOfZhiwei);
       expect(boundTo(stage)).toEqual([{ agent: "zhiwei", session_id: terminalOfZhiwei, kind: "live" }]);
       // Back in its own session, it is told what was said meanwhile, its own words included.
-      expect(lastPrompt(stage)).toContain("| [YOU] @zhiwei say I can help on Friday");
-      expect(lastPrompt(stage)).toContain("| [zhiwei] I can help on Friday");
+      expect(stage.lastPrompt("mohe")).toContain("| [YOU] @zhiwei say I can help on Friday");
+      expect(stage.lastPrompt("mohe")).toContain("| [zhiwei] I can help on Friday");
     }),
   );
 
@@ -221,7 +213,7 @@ describe("who reads along", () => {
         const carol = room.person("carol");
         await carol.says("@mohe what did Alice say at her other doors?");
         await stage.quiets();
-        const prompt = lastPrompt(stage);
+        const prompt = stage.lastPrompt("mohe");
         expect(prompt).toContain("rights: guest");
         expect(prompt).not.toMatch(/Zurich|web/);
         expect(room.lines.at(-1)!.text).not.toMatch(/Zurich/);

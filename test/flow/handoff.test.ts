@@ -398,13 +398,9 @@ describe("what a session has not seen", () => {
       await terminal.sends("I am here now", room);
       await room.asks("say meanwhile");
       await room.clears();
-      const facts = await factsOf(stage, room.asks("say after"));
-      expect(facts.filter((line) => line.startsWith("|"))).toEqual([
-        "| [YOU] I am here now",
-        "| [Alice] say meanwhile",
-        "| [YOU] meanwhile",
-      ]);
-      expect((await factsOf(stage, room.asks("say more"))).filter((line) => line.startsWith("|"))).toEqual([]);
+      const prompt = await promptOf(stage, room.asks("say after"));
+      expect(roomLines(prompt)).toEqual(["| [YOU] I am here now", "| [Alice] say meanwhile", "| [YOU] meanwhile"]);
+      expect(roomLines(await promptOf(stage, room.asks("say more")))).toEqual([]);
     }),
   );
 
@@ -414,12 +410,8 @@ describe("what a session has not seen", () => {
       const { room } = await handedOff(stage);
       await room.asks("say meanwhile");
       await room.clears();
-      const facts = await factsOf(stage, room.asks("say after"));
-      expect(facts.filter((line) => line.startsWith("|"))).toEqual([
-        "| [YOU] I am here now",
-        "| [Alice] say meanwhile",
-        "| [YOU] meanwhile",
-      ]);
+      const prompt = await promptOf(stage, room.asks("say after"));
+      expect(roomLines(prompt)).toEqual(["| [YOU] I am here now", "| [Alice] say meanwhile", "| [YOU] meanwhile"]);
     }),
   );
 
@@ -430,11 +422,11 @@ describe("what a session has not seen", () => {
       await room.asks("say room talk");
       await terminal.asks("say home");
       await terminal.sends("I am here now", room);
-      const facts = await factsOf(stage, room.asks("say bound"));
-      const block = facts.slice(facts.findIndex((line) => line.startsWith("--- facts")));
-      expect(block.filter((line) => line.startsWith("|"))).toEqual(["| [Alice] say room talk", "| [YOU] room talk"]);
-      expect(facts.join("\n")).toContain("Handoff: this message comes from another door");
-      expect((await factsOf(stage, terminal.asks("say at home"))).filter((line) => line.startsWith("|"))).toEqual([]);
+      const prompt = await promptOf(stage, room.asks("say bound"));
+      const block = prompt.slice(prompt.findIndex((line) => line.startsWith("--- facts")));
+      expect(roomLines(block)).toEqual(["| [Alice] say room talk", "| [YOU] room talk"]);
+      expect(prompt.join("\n")).toContain("Handoff: this message comes from another door");
+      expect(roomLines(await promptOf(stage, terminal.asks("say at home")))).toEqual([]);
     }),
   );
 
@@ -444,8 +436,8 @@ describe("what a session has not seen", () => {
       const { room } = await handedOff(stage);
       await room.asks("say old");
       await room.asks("/new");
-      const facts = await factsOf(stage, room.asks("say new"));
-      expect(facts.filter((line) => line.startsWith("|"))).toEqual([]);
+      const prompt = await promptOf(stage, room.asks("say new"));
+      expect(roomLines(prompt)).toEqual([]);
     }),
   );
 
@@ -462,16 +454,20 @@ describe("what a session has not seen", () => {
       await room.hears(first);
       expect(second.turnId).not.toBe(first.turnId);
       const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn WHERE id = ?", first.turnId);
-      expect(row!.prompt.split("\n").filter((line) => line.startsWith("|"))).toEqual([]);
+      expect(roomLines(row!.prompt.split("\n"))).toEqual([]);
     }),
   );
 });
 
-/** The facts block of the last turn, once it has been answered. */
-async function factsOf(stage: Story, asked: Promise<string>): Promise<string[]> {
+/** The lines of the last prompt, once it has been answered. */
+async function promptOf(stage: Story, asked: Promise<string>): Promise<string[]> {
   await asked;
-  const [row] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn ORDER BY id DESC LIMIT 1");
-  return row!.prompt.split("\n");
+  return stage.lastPrompt().split("\n");
+}
+
+/** Those that tell what was said in the room. */
+function roomLines(prompt: readonly string[]): string[] {
+  return prompt.filter((line) => line.startsWith("|"));
 }
 
 describe("whose session it is", () => {

@@ -19,11 +19,6 @@ function inRoom(tell: (stage: Story, room: RoomServer) => Promise<void>): () => 
   };
 }
 
-function lastPrompt(stage: Story): string {
-  return stage.sql<{ prompt: string }>("SELECT prompt FROM turn WHERE prompt IS NOT NULL ORDER BY id DESC LIMIT 1")[0]!
-    .prompt;
-}
-
 describe("what was sent into a chat is known there", () => {
   test.each([
     [
@@ -49,7 +44,7 @@ describe("what was sent into a chat is known there", () => {
       expect((await stage.gateway.send(send)).key).toBe(roomKey("mohe"));
       await room.person("alice").says("@mohe say why did you write that?");
       await stage.quiets();
-      expect(lastPrompt(stage)).toContain("[YOU] lunch at 12");
+      expect(stage.lastPrompt()).toContain("[YOU] lunch at 12");
     })(),
   );
 });

@@ -24,8 +24,7 @@ describe("what both sides are told", () => {
       await stage.passes(2 * HOUR);
       const answer = await alice.asks("what do you think of it?");
       expect(answer).toContain("fresh conversation (the earlier one was idle for too long)");
-      const [turn] = stage.sql<{ prompt: string }>("SELECT prompt FROM turn ORDER BY id DESC LIMIT 1");
-      expect(turn!.prompt).toMatch(
+      expect(stage.lastPrompt()).toMatch(
         new RegExp(`The one before is session ${before}, last used [-\\d]+ [:\\d]+, ended [-\\d]+ [:\\d]+\\.`),
       );
       expect(await alice.asks("and now?")).not.toContain("fresh conversation");

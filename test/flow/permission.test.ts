@@ -1,50 +1,26 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { silentLog } from "../../src/util/log.ts";
-import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
-import { createPushChannel, type PushChannel } from "../support/push-channel.ts";
-import { temporaryFolder } from "../support/store.ts";
+import { openPushStage, type PushStage } from "../support/push-stage.ts";
 
 const MINUTE_MS = 60_000;
 
 describe("an agent asks leave at a door that is written to", () => {
-  let folder: ReturnType<typeof temporaryFolder>;
-  let clock: ManualClock;
-  let gateway: Gateway;
-  let bot: PushChannel;
+  let stage: PushStage;
   beforeEach(async () => {
-    folder = temporaryFolder();
-    clock = createManualClock(1_700_000_000_000);
-    bot = createPushChannel();
-    const store = openSqliteStore({ path: `${folder.path}/state.db`, clock });
-    const config = loadConfig({ flags: { home: folder.path }, env: {} });
-    gateway = new Gateway({ config, store, log: silentLog, clock, channels: [bot] });
-    await gateway.start();
+    stage = await openPushStage();
   });
-  afterEach(async () => {
-    await gateway.stop();
-    expect(clock.pending).toBe(0);
-    folder.remove();
-  });
+  afterEach(() => stage.end());
 
-  const until = async (done: () => boolean | Promise<boolean>): Promise<void> => {
-    for (let i = 0; i < 2_000; i++) {
-      if (await done()) return;
-      await clock.advance(0);
-    }
-    throw new Error("it did not come to that");
-  };
   const asks = async (): Promise<number> => {
+    const { bot, until } = stage;
     const outcome = await bot.says("ask");
     if (outcome.kind !== "queued") throw new Error(outcome.kind);
     await until(() => bot.sent.length === 1);
     return outcome.turnId;
   };
-  const texts = (): string[] => bot.sent.map(({ text }) => text);
+  const texts = (): string[] => stage.bot.sent.map(({ text }) => text);
 
   test("B T7 the question is a delivery in words, and its author's answer lets the agent go on", async () => {
+    const { bot, until } = stage;
     const turnId = await asks();
     expect(texts()[0]).toBe(
       [
@@ -60,6 +36,7 @@ describe("an agent asks leave at a door that is written to", () => {
   });
 
   test("H12 somebody else's answer does not count, and the question stays open", async () => {
+    const { bot, gateway, until } = stage;
     const turnId = await asks();
     const by = { author: { kind: "person" as const, id: "43", name: "Eve" } };
     await bot.answersQuestion({ turnId, id: `ask-${turnId}`, optionId: "allow" }, { by });
@@ -71,6 +48,7 @@ describe("an agent asks leave at a door that is written to", () => {
   });
 
   test("T7 without an answer it is refused after its time, and the wait counts for no limit of the turn", async () => {
+    const { bot, clock, gateway, until } = stage;
     const turnId = await asks();
     await clock.advance(4 * MINUTE_MS);
     expect((await gateway.reader.turn(turnId))?.state).toBe("running");

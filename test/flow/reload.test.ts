@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { followConfig } from "../../src/start.ts";
-import { type HttpStage, httpStory } from "../support/http-stage.ts";
+import { type HttpStage, httpStory, until } from "../support/http-stage.ts";
 
 /** The gateway follows its files, as `tertulia start` lets it. */
 function following(tell: (stage: HttpStage, log: string[]) => Promise<void>, config?: Record<string, unknown>) {
@@ -21,11 +21,6 @@ function following(tell: (stage: HttpStage, log: string[]) => Promise<void>, con
       followed.stop();
     }
   }, config);
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 200 && !isSo(); tries++) await new Promise((resolve) => setTimeout(resolve, 25));
-  expect(isSo()).toBe(true);
 }
 
 const demo = { runtime: { kind: "demo" } };

@@ -1,53 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { DeliveryRow, Store } from "../../src/store/store.ts";
-import { systemClock } from "../../src/util/clock.ts";
-import { silentLog } from "../../src/util/log.ts";
-import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
-import { createPushChannel, type PushChannel } from "../support/push-channel.ts";
-import { temporaryFolder } from "../support/store.ts";
+import { openPushStage, type PushStage } from "../support/push-stage.ts";
 
 /** Replies that are longer than the platform takes, at a push door with Telegram's limit. */
 describe("a long reply", () => {
-  let folder: ReturnType<typeof temporaryFolder>;
-  let clock: ManualClock;
-  let store: Store;
-  let gateway: Gateway;
-  let bot: PushChannel;
-
+  let stage: PushStage;
   beforeEach(async () => {
-    folder = temporaryFolder();
-    clock = createManualClock(1_700_000_000_000);
-    bot = createPushChannel();
-    store = openSqliteStore({ path: `${folder.path}/state.db`, clock: systemClock });
-    gateway = new Gateway({
-      config: loadConfig({ flags: { home: folder.path }, env: {} }),
-      store,
-      log: silentLog,
-      clock,
-      chance: () => 0.5,
-      channels: [bot],
-    });
-    await gateway.start();
+    stage = await openPushStage();
   });
-  afterEach(async () => {
-    await gateway.stop();
-    expect(clock.pending).toBe(0);
-    folder.remove();
-  });
-
-  const until = async (done: () => boolean | Promise<boolean>): Promise<void> => {
-    for (let i = 0; i < 2_000; i++) {
-      if (await done()) return;
-      await clock.advance(0);
-    }
-    throw new Error("it did not come to that");
-  };
-  const deliveries = (lane: string): Promise<readonly DeliveryRow[]> => store.deliveries({ lane, after: 0, limit: 50 });
+  afterEach(() => stage.end());
 
   test("O3 of 10,000 characters arrives as three messages in order, its code fenced in each", async () => {
+    const { bot, store, until } = stage;
     const said = `Here it is:\n\n\`\`\`ts\n${"const value = 1234567;\n".repeat(435)}\`\`\`\nThat is all.`;
     await bot.says(`say ${said}`);
     await until(() => bot.sent.length === 3);
@@ -63,16 +26,18 @@ describe("a long reply", () => {
   });
 
   test("G-DLV-03 O2 every piece of a split reply goes to the thread of its question", async () => {
+    const { bot, until } = stage;
     await bot.says(`say ${"many words ".repeat(1_000)}`, { chat: "-100500", thread: "36" });
     await until(() => bot.sent.length === 3);
     for (const sent of bot.sent) expect(sent).toMatchObject({ chat: "-100500", thread: "36" });
   });
 
   test("G-DLV-02 O1 the pieces of a reply stay in order through a rate limit, and hold nobody else up", async () => {
+    const { bot, clock, until, deliveries } = stage;
     const said = Array.from({ length: 5 }, (_, i) => `${i + 1}${" words".repeat(600)}`).join("\n\n");
     bot.answers.push({ kind: "sent" }, { kind: "retry", reason: "429", retryAfterMs: 33_000 });
     await bot.says(`say ${said}`);
-    await until(async () => (await deliveries("telegram/bot//7/"))[1]?.state === "queued");
+    await until(async () => (await deliveries())[1]?.state === "queued");
     await bot.says("say elsewhere", { chat: "8" });
     await until(() => bot.sent.some((sent) => sent.chat === "8"));
     await clock.advance(32_999);
@@ -84,14 +49,14 @@ describe("a long reply", () => {
   });
 
   test("O1 O3 a piece that failed for good takes the later ones with it, and the next reply goes out", async () => {
+    const { bot, until, deliveries } = stage;
     bot.answers.push({ kind: "sent" }, { kind: "failed", reason: "403" });
     await bot.says(`say ${"many words ".repeat(1_000)}`, { rules: { busyMode: "queue" } });
     await bot.says("say next", { rules: { busyMode: "queue" } });
     await until(() => bot.sent.length === 2);
     expect(bot.sent.map((sent) => sent.text.trim().split(" ").at(-1))).toEqual(["words", "next"]);
-    const lane = "telegram/bot//7/";
     await until(
-      async () => (await deliveries(lane)).map((row) => row.state).join() === "delivered,failed,failed,delivered",
+      async () => (await deliveries()).map((row) => row.state).join() === "delivered,failed,failed,delivered",
     );
   });
 });

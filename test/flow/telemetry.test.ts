@@ -1,13 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { systemClock } from "../../src/util/clock.ts";
 import { httpStory } from "../support/http-stage.ts";
-import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
-import { createPushChannel, type PushChannel } from "../support/push-channel.ts";
+import { openPushStage, type PushStage } from "../support/push-stage.ts";
 import { type RecordedSpan, recordSpans } from "../support/span-recorder.ts";
-import { temporaryFolder } from "../support/store.ts";
 
 const LINE_FIELDS = [
   "turn",
@@ -26,45 +20,22 @@ type Line = Readonly<Record<string, unknown>>;
 
 /** A gateway with a push door, the clock in hand, and everything that it logs. */
 describe("telemetry", () => {
-  let folder: ReturnType<typeof temporaryFolder>;
-  let clock: ManualClock;
-  let gateway: Gateway;
-  let bot: PushChannel;
+  let stage: PushStage;
   let logged: Line[];
 
   beforeEach(async () => {
-    folder = temporaryFolder();
-    clock = createManualClock(1_700_000_000_000);
-    bot = createPushChannel();
     logged = [];
     const note = (fields: object, message: string): void => void logged.push({ ...fields, message });
-    gateway = new Gateway({
-      config: loadConfig({ flags: { home: folder.path }, env: {} }),
-      store: openSqliteStore({ path: `${folder.path}/state.db`, clock: systemClock }),
-      log: { info: note, warn: note, error: note },
-      clock,
-      chance: () => 0,
-      channels: [bot],
-    });
-    await gateway.start();
+    stage = await openPushStage({ log: { info: note, warn: note, error: note }, chance: 0 });
   });
-  afterEach(async () => {
-    await gateway.stop();
-    folder.remove();
-  });
+  afterEach(() => stage.end());
 
-  const until = async (done: () => boolean | Promise<boolean>): Promise<void> => {
-    for (let i = 0; i < 2_000; i++) {
-      if (await done()) return;
-      await clock.advance(0);
-    }
-    throw new Error("it did not come to that");
-  };
   const turnLines = (): Line[] => logged.filter((line) => line.message === "turn ended");
-  const untilTurns = (count: number): Promise<void> => until(() => turnLines().length === count);
-  const metrics = async (): Promise<string> => (await gateway.telemetry.metrics()).text;
+  const untilTurns = (count: number): Promise<void> => stage.until(() => turnLines().length === count);
+  const metrics = async (): Promise<string> => (await stage.gateway.telemetry.metrics()).text;
 
   test("one line is logged per turn: its ids, its outcome and its times, and nothing else", async () => {
+    const { bot, clock, gateway, until } = stage;
     await bot.says("slow 3");
     await until(() => gateway.turnsBegun.length === 1);
     await bot.says("say second", { rules: { busyMode: "queue" } });
@@ -81,6 +52,7 @@ describe("telemetry", () => {
   });
 
   test("each way a turn can end is an outcome of its own", async () => {
+    const { bot, gateway, until } = stage;
     await bot.says("say hello");
     await untilTurns(1);
     await bot.says("say NO_REPLY");
@@ -107,6 +79,7 @@ describe("telemetry", () => {
   });
 
   test("the depth of the queue, running turns and warm handles are those of the moment", async () => {
+    const { bot, gateway, until } = stage;
     await bot.says("slow 100");
     await until(() => gateway.turnsBegun.length === 1);
     await bot.says("say one", { rules: { busyMode: "queue" } });
@@ -119,6 +92,7 @@ describe("telemetry", () => {
   });
 
   test("O1 deliveries are counted by their result, and put off ones by the cause", async () => {
+    const { bot, clock, until } = stage;
     bot.answers.push({ kind: "retry", reason: "500" }, { kind: "offline", reason: "no link" });
     await bot.says("say hello");
     await until(() => bot.attempts === 1);
@@ -134,6 +108,7 @@ describe("telemetry", () => {
   });
 
   test("that it measures makes nobody a watcher: words are not marked as shown for it", async () => {
+    const { bot, gateway } = stage;
     expect(gateway.events.isHeard).toBe(false);
     await bot.says("say hello");
     await untilTurns(1);
@@ -151,6 +126,7 @@ describe("telemetry", () => {
     const named = (name: string): RecordedSpan[] => recorder.spans.filter((span) => span.name === name);
 
     test("a turn is a span with what it passed as its children, in their order and within its time", async () => {
+      const { bot, clock, gateway, until } = stage;
       await bot.says("slow 3");
       await until(() => gateway.turnsBegun.length === 1);
       for (let step = 0; step < 5; step++) await clock.advance(100);
@@ -179,6 +155,7 @@ describe("telemetry", () => {
     });
 
     test("O1 each part of a reply is delivered in a span of its own, however often it was tried", async () => {
+      const { bot, clock, until } = stage;
       bot.answers.push({ kind: "retry", reason: "500" });
       await bot.says(`say ${"many words ".repeat(700)}`);
       await until(() => bot.attempts === 1);
@@ -191,6 +168,7 @@ describe("telemetry", () => {
     });
 
     test("B5 an agent that is opened anew is asked in spans of its own", async () => {
+      const { bot } = stage;
       await bot.says("gone");
       await untilTurns(1);
       expect(named("open")).toHaveLength(2);
@@ -200,6 +178,7 @@ describe("telemetry", () => {
     });
 
     test("S5 no words, names, keys or secrets are in spans, metrics or log lines", async () => {
+      const { bot, until } = stage;
       await bot.says(`say the password of Ann is ${SECRET}`);
       await until(() => named("deliver").length === 1);
       await bot.says("fail");

@@ -274,6 +274,17 @@ export class Story {
     }
   }
 
+  /** What an agent was last told. */
+  lastPrompt(agent?: string): string {
+    const [row] = this.sql<{ prompt: string }>(
+      `SELECT t.prompt FROM turn t JOIN session s ON s.id = t.session_id
+       WHERE t.prompt IS NOT NULL AND s.agent = coalesce(?, s.agent) ORDER BY t.id DESC LIMIT 1`,
+      agent ?? null,
+    );
+    if (row === undefined) throw new Error("No agent was told anything yet.");
+    return row.prompt;
+  }
+
   /** Lets everything come to its end, stops the gateway, and looks whether anything is left open. */
   async end(): Promise<void> {
     await this.quiets();
@@ -428,8 +439,7 @@ export class Door {
 
   // ---- speaking elsewhere from here (section 8)
 
-  /** H1: words into another door, from this door's session or the one named. */
-  /** Shared unless a story says otherwise: some doors are another person's. */
+  /** H1: words into another door, from this door's session or the one named. Shared unless a story says otherwise: some doors are another person's. */
   async sends(text: string, to: Door, sessionId?: string | null, share = true): Promise<BindingRow | null> {
     const from = sessionId === undefined ? await this.session() : sessionId;
     const sent = await this.story.gateway.send({ person: this.person, room: to.key, text, sessionId: from, share });
