@@ -25,14 +25,7 @@ import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import {
-  createRuntimes,
-  describeAgent,
-  familyOf,
-  probeRuntimes,
-  type RuntimeReport,
-  type RuntimesOptions,
-} from "./runtimes.ts";
+import { createRuntimes, describeAgent, probeRuntimes, type RuntimeReport, type RuntimesOptions } from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -251,9 +244,10 @@ export class Gateway {
     const questionsOf = (conversationId: number) => this.#runner.questionsOf(conversationId);
     const parts = { reader: store, clock, ids, intake: this.#intake };
     this.#ownDoors = new OwnDoors(live({ ...parts, warmth, about, questionsOf }));
+    // Over ACP a Hermes goes on only with sessions that began there: those of its other doors are reached by its API (H13).
     const ownRuntimeOf = (agent: string) => {
       const name = this.#config.agents[agent]?.runtime ?? "none";
-      return { name, kind: familyOf(this.#config.runtimes[name]) };
+      return { name, kind: this.#config.runtimes[name]?.kind ?? "none" };
     };
     this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
     this.#digestKeeper = this.#createDigestKeeper(config);

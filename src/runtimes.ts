@@ -110,12 +110,6 @@ export function describeAgent(config: Config, name: string, runtimeName: string)
   };
 }
 
-/** Whose sessions a runtime holds: Hermes' are the same over ACP and over its HTTP API (H13). */
-export function familyOf(runtime: RuntimeConfig | undefined): string {
-  if (runtime?.kind === "acp" && runtime.preset !== undefined) return runtime.preset;
-  return runtime?.kind ?? "none";
-}
-
 /** A runtime that is described in its agent is called by its kind. */
 function labelOf(runtimeName: string): string {
   return runtimeName.split(":", 1)[0] ?? runtimeName;
