@@ -671,7 +671,7 @@ describe("what an agent is told", () => {
       PATH: process.env.PATH,
     });
     const own = Object.keys(env).filter((name) => name.startsWith("TERTULIA_") && name !== "TERTULIA_TEST_RUN");
-    expect(own.sort()).toEqual(["TERTULIA_SESSION_ID", "TERTULIA_SESSION_KEY", "TERTULIA_TOKEN"]);
+    expect(own.sort()).toEqual(["TERTULIA_HOME", "TERTULIA_SESSION_ID", "TERTULIA_SESSION_KEY", "TERTULIA_TOKEN"]);
   });
 
   test("B9: servers of tools are mounted over HTTP where the agent can, else started", async () => {
