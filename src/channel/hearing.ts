@@ -15,7 +15,7 @@ import { sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, type ErrorCode, TertuliaError } from "../errors.ts";
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Message } from "../message/message.ts";
-import { cleanSource, cleanText, type Platform, type Source } from "../message/source.ts";
+import { cleanSource, cleanText, isOwnDoor, type Platform, type Source } from "../message/source.ts";
 import type { ConversationRow, InboundEvent, MessageEvent } from "../store/store.ts";
 import { plainAnswer } from "../turn/command/allow.ts";
 import { answerCommand, type CommandMeans, runtimeAt } from "../turn/command/answer-command.ts";
@@ -214,9 +214,10 @@ function peopleOf(config: Config): Map<string, Person> {
   );
 }
 
-/** A3: whether a message that was let in by the gate would be let in now. What came by no account of the configuration is not the gate's. */
+/** A3: whether a message that was let in would be let in now. What came by no account of the configuration is not the gate's. */
 export function isStillLetIn(config: Config, { author, source }: Message): boolean {
   if (source === null) return true;
+  if (isOwnDoor(source.platform)) return author.kind !== "person" || config.people[author.id] !== undefined;
   const isGated = Object.values(config.agents).some(({ accounts }) =>
     accounts.some(({ platform, id }) => platform === source.platform && id === source.account),
   );

@@ -404,6 +404,8 @@ describe("who is let in", () => {
       await bob.tells("zhiwei", "hang");
       await stage.passes(1_000);
       await bob.tells("zhiwei", "say waiting");
+      await stage.bob("http", { agent: "xiaoguo" }).says("hang");
+      await stage.passes(100);
       await stage.rewrites({ ...THREE, people: { owner: ALICE_AND_BOB.owner } });
       await stage.quiets();
       const states = stage.sql("SELECT state, reason FROM turn ORDER BY id");
@@ -411,11 +413,12 @@ describe("who is let in", () => {
         { state: "interrupted", reason: "removed" },
         { state: "interrupted", reason: "removed" },
         { state: "interrupted", reason: "removed" },
+        { state: "interrupted", reason: "removed" },
       ]);
-      expect(stage.sql("SELECT count(*) AS n FROM turn WHERE prompt IS NOT NULL")).toEqual([{ n: 2 }]);
+      expect(stage.sql("SELECT count(*) AS n FROM turn WHERE prompt IS NOT NULL")).toEqual([{ n: 3 }]);
       await bob.says("@mohe say hello?");
       await stage.quiets();
-      expect(turns(stage)).toBe(3);
+      expect(turns(stage)).toBe(4);
     }),
   );
 

@@ -157,7 +157,8 @@ export class HeartModel {
     if (change.kind === "clear") return void this.#conversation(key).bindings.clear();
     const session = this.#sessions.get(change.sessionId!)!;
     const [, agent, , , person] = session.home.key.split(/[:%]/);
-    const isTheirs = agent === key.split(":")[1] && person === event.by.person?.id && !session.isEnded;
+    const isAlive = !session.isEnded && session.failures < 3;
+    const isTheirs = agent === key.split(":")[1] && person === event.by.person?.id && isAlive;
     const isHome = session.home.key === key;
     same("refused", isRefused, !isTheirs || (isHome && !isSend));
     const { binding, ttlMs } = change;
