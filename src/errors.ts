@@ -16,7 +16,7 @@ const KINDS = {
     remedy: "Send the missing or corrected field; `tertulia explain` shows how a source is read.",
   },
   request_invalid: { status: 400, exit: 2, remedy: "Correct the request; docs/http.md shows each one." },
-  body_too_large: { status: 413, exit: 1, remedy: "Send at most 1 MB." },
+  body_too_large: { status: 413, exit: 1, remedy: "Send a smaller body." },
   content_type: { status: 415, exit: 1, remedy: "Send the body as application/json." },
   unauthorized: {
     status: 401,
