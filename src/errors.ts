@@ -142,6 +142,8 @@ const KINDS = {
 
 export type ErrorCode = keyof typeof KINDS;
 
+export const ERROR_CODES = Object.keys(KINDS) as readonly ErrorCode[];
+
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(KINDS, code);
 }
