@@ -16,7 +16,7 @@ const KINDS = {
     remedy: "Send the missing or corrected field; `tertulia explain` shows how a source is read.",
   },
   request_invalid: { status: 400, exit: 2, remedy: "Correct the request; docs/http.md shows each one." },
-  body_too_large: { status: 413, exit: 1, remedy: "Send at most 1 MB." },
+  body_too_large: { status: 413, exit: 1, remedy: "Send a smaller body." },
   content_type: { status: 415, exit: 1, remedy: "Send the body as application/json." },
   unauthorized: {
     status: 401,
@@ -51,11 +51,19 @@ const KINDS = {
     remedy:
       "Say --share (`share` over HTTP), or set rooms.<room>.share; or send with --no-session, which binds nothing.",
   },
-  agent_mismatch: { status: 409, exit: 1, remedy: "A session can only be bound to conversations of its own agent." },
+  agent_mismatch: {
+    status: 409,
+    exit: 1,
+    remedy: "Choose a session of the agent that speaks there; `tertulia sessions list` shows whose each is.",
+  },
   idempotency_conflict: { status: 422, exit: 1, remedy: "Use a new Idempotency-Key for a different body." },
   queue_full: { status: 429, exit: 1, remedy: "Wait for the agent to answer, or stop its turn with /stop." },
   busy: { status: 429, exit: 1, remedy: "Wait until the running turn has ended, or /stop it." },
-  turn_failed: { status: 502, exit: 1, remedy: "Ask again; `tertulia sessions show` keeps what was said." },
+  turn_failed: {
+    status: 502,
+    exit: 1,
+    remedy: "Ask again; what was said is kept, `tertulia sessions show` prints it.",
+  },
   turn_interrupted: {
     status: 502,
     exit: 1,
@@ -67,11 +75,11 @@ const KINDS = {
     remedy: "The conversation was reset before this message was answered: send it again.",
   },
   turn_timeout: { status: 502, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
-  runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia doctor` shows the state of each runtime." },
+  runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia runtimes` says what each lacks." },
   runtime_resting: {
     status: 503,
     exit: 1,
-    remedy: "Wait a moment and try again; `tertulia doctor` shows the state of each runtime.",
+    remedy: "Wait a moment and try again; `tertulia runtimes` says what each lacks.",
   },
   runtime_died: { status: 502, exit: 1, remedy: "Try again: the agent is started anew with the conversation so far." },
   store_unavailable: {
@@ -133,6 +141,8 @@ const KINDS = {
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof KINDS;
+
+export const ERROR_CODES = Object.keys(KINDS) as readonly ErrorCode[];
 
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(KINDS, code);

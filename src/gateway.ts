@@ -82,7 +82,7 @@ export interface GatewayOptions {
   readonly ids?: IdSource;
   /** 0 ≤ chance < 1: the jitter of retries. */
   readonly chance?: () => number;
-  /** By kind, instead of the built-in ones. */
+  /** By name or by kind, instead of what the configuration describes. */
   readonly runtimes?: Readonly<Record<string, Runtime>>;
   /** Of the default agent, beside those of its accounts. */
   readonly channels?: readonly Channel[];

@@ -17,7 +17,7 @@ interface ContextFlags {
   readonly json?: boolean;
 }
 
-/** C7: `tertulia context ROOM` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
+/** C7: `tertulia context CONVERSATION` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
 export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
   const config = loadConfig({ flags });
   const key = roomKey(config, name);

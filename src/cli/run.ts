@@ -2,18 +2,35 @@ import { Command, CommanderError } from "commander";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
 
+const ROOM = "a room of the configuration, a chat's id, or a conversation key";
+const CONVERSATION = "a room of the configuration, or a conversation key";
+const SESSION_FROM = "(default TERTULIA_SESSION_ID, else Hermes' own HERMES_SESSION_ID)";
+const SHARE = "others read along there, and may see what the session holds";
+const SPEAKING_AGENT = "who speaks, in a chat that several agents are in (default the configured one)";
+
 /** Dispatches to one file per command, loaded when it is named. Sets the exit code; ends the process only by having nothing left to do. */
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command("tertulia")
     .description("A session gateway: one agent, many doors, one memory.")
     .option("--home <dir>", "state folder (TERTULIA_HOME; default ~/.tertulia)")
-    .option("--config <file>", "configuration file (default config.yaml in the state folder)")
+    .option("--config <file>", "configuration file (TERTULIA_CONFIG; default config.yaml in the state folder)")
     .exitOverride()
     .configureOutput({ outputError: () => undefined })
-    .configureHelp({ subcommandTerm: (command) => command.name(), showGlobalOptions: true })
+    .configureHelp({
+      subcommandTerm: (command) => command.name(),
+      optionDescription: ({ description, defaultValue }) =>
+        typeof defaultValue === "string" ? `${description} (default ${defaultValue})` : description,
+      showGlobalOptions: true,
+    })
     .addHelpText(
       "after",
-      "\nExit codes: 0 done; 1 refused or failed; 2 wrong call or configuration; 3 the state or the machine is not usable, or no gateway runs.\nDocumentation: docs/ in the package.",
+      [
+        "",
+        "Environment: TERTULIA_TOKEN is the token that commands send (default the owner's, where it can be read); TERTULIA_SESSION_ID the",
+        "session that speaks; TERTULIA_MODEL_URL, TERTULIA_MODEL_NAME and TERTULIA_MODEL_KEY a model for the default agent.",
+        "Exit codes: 0 done; 1 refused or failed; 2 wrong call or configuration; 3 the state or the machine is not usable, or no gateway runs.",
+        "Documentation: docs/ in the package.",
+      ].join("\n"),
     );
   const global = () => program.opts<{ home?: string; config?: string }>();
 
@@ -27,7 +44,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   program
     .command("chat")
     .description("talk to an agent: at the running gateway, or at one of its own while it lasts")
-    .option("--agent <name>", "the agent (default: the configured one)")
+    .option("--agent <name>", "the agent (default the configured one)")
     .option("--as <name>", "another conversation at this terminal, by a name of yours (default main)")
     .option("--new", "begin a new session first")
     .option("-q, --query <text>", "ask this one thing, print the reply and nothing else, and end")
@@ -51,11 +68,14 @@ export async function run(argv: readonly string[]): Promise<void> {
     .command("send")
     .description("speak in a room as its agent, and let the room go on in a session")
     .usage('[options] [room] "text"')
-    .argument("<text...>", "the room, then the text in quotes; the only configured room needs no name")
-    .option("--session <id>", "the session that speaks, and that answers there from now on (TERTULIA_SESSION_ID)")
+    .argument(
+      "<text...>",
+      `the room (${ROOM}), then the text in quotes; without a room it is said in the agent's home_room, else in the only configured one`,
+    )
+    .option("--session <id>", `the session that speaks, and that answers there from now on ${SESSION_FROM}`)
     .option("--no-session", "speak for no session: nothing is bound")
-    .option("--share", "others read along there, and may see what the session holds")
-    .option("--agent <name>", "refused if the room speaks with another agent")
+    .option("--share", SHARE)
+    .option("--agent <name>", SPEAKING_AGENT)
     .option("--json", "print what was done as JSON")
     .addHelpText("after", '\nExample: tertulia send kitchen "Dinner is ready." --session 20261130_140501_9f3c2ab01d77')
     .action(async (words, options) => (await import("./send.ts")).send(words, { ...global(), ...options }));
@@ -69,28 +89,25 @@ export async function run(argv: readonly string[]): Promise<void> {
   handoff
     .command("set")
     .description("let a room speak in a session")
-    .argument(
-      "[room]",
-      "a room of the configuration, a chat's id, or a conversation key (default the agent's home_room)",
-    )
-    .option("--session <id>", "the session (TERTULIA_SESSION_ID)")
+    .argument("[room]", `${ROOM} (default the agent's home_room)`)
+    .option("--session <id>", `the session ${SESSION_FROM}`)
     .option("--pin", "until it is cleared; without it for handoff.ttl")
-    .option("--share", "others read along there, and may see what the session holds")
-    .option("--agent <name>", "refused if the room speaks with another agent")
+    .option("--share", SHARE)
+    .option("--agent <name>", SPEAKING_AGENT)
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffSet(room, { ...global(), ...options }));
   handoff
     .command("clear")
     .description("let a room speak in its own session again")
-    .argument(
-      "[room]",
-      "a room of the configuration, a chat's id, or a conversation key (default the agent's home_room)",
-    )
-    .option("--agent <name>", "refused if the room speaks with another agent")
+    .argument("[room]", `${ROOM} (default the agent's home_room)`)
+    .option("--agent <name>", SPEAKING_AGENT)
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffClear(room, { ...global(), ...options }));
 
-  const sessions = program.command("sessions").description("read sessions back, and see to their agents");
+  const sessions = program
+    .command("sessions")
+    .description("read sessions back, and see to their agents")
+    .addHelpText("after", "\nAlone it is `tertulia sessions list`, and takes its options.");
   sessions
     .command("list", { isDefault: true })
     .description("list the sessions, the most recently used first")
@@ -126,17 +143,20 @@ export async function run(argv: readonly string[]): Promise<void> {
       (await import("./sessions.ts")).sessionsEnd(id, { ...global(), ...options, what: "restart" }),
     );
 
-  const runtimes = program.command("runtimes").description("what runs the agents");
+  const runtimes = program
+    .command("runtimes")
+    .description("what runs the agents")
+    .addHelpText("after", "\nAlone it is `tertulia runtimes list`, and takes its options.");
   runtimes
     .command("list", { isDefault: true })
     .description("ask each runtime whether it can run, what it can do, and what is missing")
     .option("--json", "print the list as JSON")
-    .addHelpText("after", "\nExit codes: 0; 1 where a runtime cannot run that an agent needs.")
+    .addHelpText("after", "\nExit codes: 0 every agent has what runs it; 1 one has not.")
     .action(async (options) => (await import("./runtimes.ts")).runtimesList({ ...global(), ...options }));
   runtimes
     .command("use")
     .description("let another runtime run a conversation, as /runtime does there")
-    .argument("<conversation>", "a room of the configuration, or a conversation key")
+    .argument("<conversation>", CONVERSATION)
     .argument("<runtime>", "its name; back: the one before; default: the configured one")
     .option("--json", "print what was done as JSON")
     .action(async (name, runtime, options) =>
@@ -147,7 +167,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .command("explain")
     .description("say what becomes of a message from a source, and why")
     .requiredOption("--source <file>", "a JSON file with the source")
-    .option("--agent <name>", "the agent it is for (default: the configured one)")
+    .option("--agent <name>", "the agent it is for (default the configured one)")
     .option("--person <id>", "as if its author were this person")
     .option("--json", "print the explanation as JSON")
     .addHelpText("after", '\nA source: {"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}')
@@ -156,30 +176,32 @@ export async function run(argv: readonly string[]): Promise<void> {
   program
     .command("context")
     .description("print what an agent would be told in the next turn of a conversation")
-    .argument("<conversation>", "a room of the configuration, or a conversation key")
+    .argument("<conversation>", CONVERSATION)
     .option("--json", "print the parts as JSON")
     .action(async (name, options) => (await import("./context.ts")).context(name, { ...global(), ...options }));
 
   const digest = program.command("digest").description("files that tell each door what was said at the others");
-  const digestCommand = (name: string, description: string) =>
+  const digestCommand = (name: string, description: string, flags = "") =>
     digest
       .command(name)
       .description(description)
-      .option("--state <path>", "a state.db of Hermes, instead of the gateway's own state")
-      .option("--owner <platform:id...>", "with --state: whose direct chats are the owner's, as in telegram:42")
-      .option("--lang <en|zh>", "the language of the words around what was said (default en)")
-      .option("--json", "print what was done as JSON")
+      .option("--json", "print it as JSON")
       .addHelpText(
         "after",
-        "\n--home names the folder of the files here (default: digest.home); the state folder is TERTULIA_HOME's.\nExample: tertulia digest run --home ~/.hermes --state ~/.hermes/state.db",
+        `\n--home names the folder of the files here (default digest.home); the state folder is TERTULIA_HOME's.\nExample: tertulia digest ${name} --home ~/.hermes${flags}`,
       );
-  digestCommand("run", "write the files, if anything has changed; else print nothing").action(async (options) =>
+  const readingCommand = (name: string, description: string) =>
+    digestCommand(name, description, " --state ~/.hermes/state.db")
+      .option("--state <path>", "a state.db of Hermes, instead of the gateway's own state")
+      .option("--owner <platform:id...>", "with --state: whose direct chats are the owner's, as in telegram:42")
+      .option("--lang <en|zh>", "the language of the words around what was said (default digest.lang, else en)");
+  readingCommand("run", "write the files, if anything has changed; else print nothing").action(async (options) =>
     (await import("./digest.ts")).digestRun({ ...global(), ...options }),
   );
-  digestCommand("show", "print what was said last at each door, and how long ago").action(async (options) =>
+  readingCommand("show", "print what was said last at each door, and how long ago").action(async (options) =>
     (await import("./digest.ts")).digestShow({ ...global(), ...options }),
   );
-  digestCommand("install", "add the block to AGENTS.md and the guide to SOUL.md, and say how to run it by a clock")
+  readingCommand("install", "add the block to AGENTS.md and the guide to SOUL.md, and say how to run it by a clock")
     .option("--i-accept-group-leak", "although others than the owner read these files")
     .action(async (options) => (await import("./digest.ts")).digestInstall({ ...global(), ...options }));
   digestCommand("uninstall", "take the block, the guide and the file away again").action(async (options) =>
@@ -191,7 +213,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     .command("hermes")
     .description("the sessions of a Hermes state.db, with their messages; twice is once")
     .requiredOption("--state <path>", "the state.db of Hermes; it is only read")
-    .option("--agent <name>", "the agent they become sessions of (default: the configured one)")
+    .option("--agent <name>", "the agent they become sessions of (default the configured one)")
     .option("--owner <platform:id...>", "whose direct chats are the owner's, as in telegram:42")
     .option("--dry-run", "say what would be done, and do nothing")
     .option("--json", "print what was done as JSON")

@@ -75,6 +75,7 @@ export function patience({ flags: { wait = "60" } }: Talk): {
     throw new TertuliaError(
       "usage",
       `--wait ${wait} is not allowed; allowed: whole seconds from 1 to ${LONGEST_WAIT_S}.`,
+      { remedy: "Correct the number, or leave --wait out." },
     );
   const { promise: over, reject } = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;

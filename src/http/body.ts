@@ -50,5 +50,6 @@ function parseJson(bytes: Buffer): unknown {
 }
 
 function tooLarge(limit: number): TertuliaError {
-  return new TertuliaError("body_too_large", `The body is larger than ${limit / 1_000_000} MB.`);
+  const most = `${limit / 1_000_000} MB`;
+  return new TertuliaError("body_too_large", `The body is larger than ${most}.`, { remedy: `Send at most ${most}.` });
 }

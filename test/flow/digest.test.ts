@@ -252,7 +252,7 @@ describe("D1: the command, beside Hermes", () => {
     expect(full()).toContain("- User: said at Telegram\n  Agent: heard");
     expect(read("AGENTS.md")).toContain("- User: said at Telegram\n  Agent: heard");
     expect((await call("show", "--lang", "zh")).out).toMatch(/^telegram: 进行中, 2 min前/);
-    expect((await call("uninstall")).out).toBe(
+    expect((await tertulia("digest", "uninstall", "--home", home)).out).toBe(
       "shared-context/DIGEST.md: removed\nAGENTS.md: removed\nSOUL.md: removed\n",
     );
     expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);

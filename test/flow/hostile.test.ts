@@ -117,6 +117,19 @@ describe("bodies", () => {
   );
 
   test(
+    "E3 where a body may be larger, the remedy says how large",
+    httpStory(async (stage) => {
+      const batch = stage.connect();
+      const headers = { ...JSON_HEADERS, "Content-Length": "64000001" };
+      batch.send(bytesOf("POST", "/api/foreign/hermes", headers));
+      expect(readAnswer(await batch.closed()).error()).toMatchObject({
+        code: "body_too_large",
+        remedy: "Send at most 64 MB.",
+      });
+    }),
+  );
+
+  test(
     "2 MB are refused, with a declared length or in chunks, before they have been sent",
     httpStory(async (stage) => {
       const declared = stage.connect();

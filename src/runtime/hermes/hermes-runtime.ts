@@ -18,9 +18,17 @@ import type {
   TurnOptions,
   TurnResult,
 } from "../runtime.ts";
-import { type CompletionEnd, type CompletionPart, completion, type OwnEvent } from "../wire/completion-stream.ts";
+import {
+  type CompletionEnd,
+  type CompletionPart,
+  completion,
+  OUTPUT_LIMIT,
+  type OwnEvent,
+  usageIn,
+} from "../wire/completion-stream.ts";
 import { type Trouble, waitBeforeRetry } from "../wire/failures.ts";
 import { pause } from "../wire/pause.ts";
+import { SessionLife } from "../wire/session-life.ts";
 import { hermesFailure, SESSION_GONE } from "./hermes-failures.ts";
 import { probeHermes } from "./hermes-probe.ts";
 import { type Asked, HermesServer, type HermesServerOptions, isSessionUnknown } from "./hermes-server.ts";
@@ -38,8 +46,6 @@ export interface HermesRuntimeOptions extends HermesServerOptions {
 }
 
 const CLOSED: RuntimeFailure = { kind: "process-died", message: "The session with Hermes was closed. Ask again." };
-/** Below a reply that the limit of output ended; it is part of what was said. */
-const OUTPUT_LIMIT = "\n\n[cut: the model reached its limit of output]";
 /** Sources whose sessions are ours to go on with; any other belongs to another door of Hermes (H13). */
 const OWN_SOURCE = "api_server";
 const LONGEST_KEY = 256;
@@ -139,48 +145,31 @@ function hash(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** idle ⇄ running; both → over, which is the end. */
-type SessionState =
-  | { readonly name: "idle" }
-  | { readonly name: "running"; readonly abort: AbortController }
-  | { readonly name: "over" };
-
 class HermesSession implements AgentSession {
   readonly how: OpenedHow;
   readonly #thread: Thread;
   readonly #host: SessionHost;
-  readonly #onOver: () => void;
-  #state: SessionState = { name: "idle" };
+  readonly #life: SessionLife;
 
   constructor(request: OpenRequest, start: Start, host: SessionHost, onOver: () => void) {
     this.how = start.how;
     this.#thread = new Thread(request, start, host);
     this.#host = host;
-    this.#onOver = onOver;
+    this.#life = new SessionLife(CLOSED, onOver);
   }
 
   get ref(): string {
     return this.#thread.id ?? newId(this.#thread.request);
   }
 
-  async turn(input: TurnInput, options: TurnOptions): Promise<TurnResult> {
-    if (this.#state.name === "running") throw new Error("Hermes already answers a turn of this session.");
-    if (this.#state.name === "over") return { outcome: "failed", text: "", failure: CLOSED };
-    const abort = new AbortController();
-    this.#state = { name: "running", abort };
-    try {
-      return await new TurnRun(this.#host, this.#thread, { ...options, parked: abort.signal }).answer(promptOf(input));
-    } finally {
-      if (this.#state.name === "running") this.#state = { name: "idle" };
-    }
+  turn(input: TurnInput, options: TurnOptions): Promise<TurnResult> {
+    return this.#life.run((parked) =>
+      new TurnRun(this.#host, this.#thread, { ...options, parked }).answer(promptOf(input)),
+    );
   }
 
   async park(): Promise<void> {
-    if (this.#state.name === "over") return;
-    const before = this.#state;
-    this.#state = { name: "over" };
-    if (before.name === "running") before.abort.abort();
-    this.#onOver();
+    this.#life.end();
   }
 
   /** The agent is another's process: that it is gone is seen by the next turn. */
@@ -344,12 +333,12 @@ class TurnRun {
     await this.#say(this.#gate.rest());
     if (end.reason === "length") await this.#say(OUTPUT_LIMIT);
     if (this.#signal.aborted) return this.#stopped();
-    return { outcome: "done", text: this.#text, ...usageOf(end) };
+    return { outcome: "done", text: this.#text, ...usageIn(end) };
   }
 
   #failed(failure: RuntimeFailure, end: { readonly usage?: TurnResult["usage"] }): TurnResult {
     if (this.#signal.aborted) return this.#stopped();
-    return { outcome: "failed", text: this.#text, failure, ...usageOf(end) };
+    return { outcome: "failed", text: this.#text, failure, ...usageIn(end) };
   }
 
   #stopped(): TurnResult {
@@ -362,8 +351,4 @@ class TurnRun {
 function hasRunNothing(trouble: Trouble): boolean {
   if (trouble.type === "connect") return trouble.code === "ECONNREFUSED";
   return trouble.type === "status" && (trouble.status === 429 || trouble.status === 503);
-}
-
-function usageOf({ usage }: { readonly usage?: TurnResult["usage"] }): Pick<TurnResult, "usage"> {
-  return usage === undefined ? {} : { usage };
 }

@@ -15,9 +15,16 @@ import type {
   TurnOptions,
   TurnResult,
 } from "../runtime.ts";
-import { type CompletionEnd, type CompletionPart, completion } from "../wire/completion-stream.ts";
+import {
+  type CompletionEnd,
+  type CompletionPart,
+  completion,
+  OUTPUT_LIMIT,
+  usageIn,
+} from "../wire/completion-stream.ts";
 import { failureOf, isOverflow, type Trouble, waitBeforeRetry } from "../wire/failures.ts";
 import { pause } from "../wire/pause.ts";
+import { SessionLife } from "../wire/session-life.ts";
 import { type Fitted, HistoryWindow, promptBudget } from "./history-window.ts";
 import { probeModel } from "./model-probe.ts";
 import { createModelServer, type ModelServer, type ModelServerOptions } from "./model-server.ts";
@@ -38,8 +45,6 @@ export const DEFAULT_WINDOW = 32_768;
 const MOST_RESERVED = 4_096;
 
 const CLOSED: RuntimeFailure = { kind: "process-died", message: "The session with the model was closed. Ask again." };
-/** Below a reply that the model's limit of output ended; it is part of what was said. */
-const OUTPUT_LIMIT = "\n\n[cut: the model reached its limit of output]";
 
 /** Throws `config_invalid`. */
 export function createHttpRuntime(options: HttpRuntimeOptions): Runtime {
@@ -119,58 +124,43 @@ class Dialect {
   }
 }
 
-/** idle ⇄ running; both → over, which is the end. */
-type SessionState =
-  | { readonly name: "idle" }
-  | { readonly name: "running"; readonly abort: AbortController }
-  | { readonly name: "over" };
-
 class HttpSession implements AgentSession {
   readonly how: OpenedHow;
   readonly #host: SessionHost;
   readonly #window: HistoryWindow;
-  readonly #onOver: () => void;
-  #state: SessionState = { name: "idle" };
+  readonly #life: SessionLife;
 
   constructor(request: OpenRequest, host: SessionHost, onOver: () => void) {
     const { stablePart, primer, exchanges = [], ref } = request;
     this.how = exchanges.length > 0 ? "resumed" : primer.lines.length > 0 ? "primed" : "created";
     this.#host = host;
     this.#window = new HistoryWindow({ stablePart, seeds: primer.lines, exchanges, ref, budget: host.budget });
-    this.#onOver = onOver;
+    this.#life = new SessionLife(CLOSED, onOver);
   }
 
   get ref(): string {
     return this.#window.ref;
   }
 
-  async turn(input: TurnInput, options: TurnOptions): Promise<TurnResult> {
-    if (this.#state.name === "running") throw new Error("The model already answers a turn of this session.");
-    if (this.#state.name === "over") return { outcome: "failed", text: "", failure: CLOSED };
-
-    const abort = new AbortController();
-    this.#state = { name: "running", abort };
-    const prompt = promptOf(input);
-    const run = new TurnRun(this.#host, this.#window, { ...options, parked: abort.signal });
-    let isWhole = false;
-    try {
-      const result = await run.answer(prompt);
-      isWhole = result.outcome === "done" && result.text.trim() !== "";
-      return result;
-    } finally {
-      // What an `onEvent` that throws leaves behind is a turn that was cut.
-      const mark = isWhole ? null : "cut";
-      this.#window.add({ turnId: input.turnId, prompt, reply: run.text, mark });
-      if (this.#state.name === "running") this.#state = { name: "idle" };
-    }
+  turn(input: TurnInput, options: TurnOptions): Promise<TurnResult> {
+    return this.#life.run(async (parked) => {
+      const prompt = promptOf(input);
+      const run = new TurnRun(this.#host, this.#window, { ...options, parked });
+      let isWhole = false;
+      try {
+        const result = await run.answer(prompt);
+        isWhole = result.outcome === "done" && result.text.trim() !== "";
+        return result;
+      } finally {
+        // What an `onEvent` that throws leaves behind is a turn that was cut.
+        const mark = isWhole ? null : "cut";
+        this.#window.add({ turnId: input.turnId, prompt, reply: run.text, mark });
+      }
+    });
   }
 
   async park(): Promise<void> {
-    if (this.#state.name === "over") return;
-    const before = this.#state;
-    this.#state = { name: "over" };
-    if (before.name === "running") before.abort.abort();
-    this.#onOver();
+    this.#life.end();
   }
 
   /** There is nothing that could die: each turn asks anew. */
@@ -255,20 +245,16 @@ class TurnRun {
       await this.#tell({ type: "text", text: OUTPUT_LIMIT });
     }
     if (this.#signal.aborted) return this.#stopped();
-    return { outcome: "done", text: this.text, ...usageOf(end) };
+    return { outcome: "done", text: this.text, ...usageIn(end) };
   }
 
   #failed(failure: RuntimeFailure, end: { readonly usage?: TurnResult["usage"] }): TurnResult {
     if (this.#signal.aborted) return this.#stopped();
-    return { outcome: "failed", text: this.text, failure, ...usageOf(end) };
+    return { outcome: "failed", text: this.text, failure, ...usageIn(end) };
   }
 
   #stopped(): TurnResult {
     if (this.#options.signal.aborted) return { outcome: "cancelled", text: this.text };
     return { outcome: "failed", text: this.text, failure: CLOSED };
   }
-}
-
-function usageOf({ usage }: { readonly usage?: TurnResult["usage"] }): Pick<TurnResult, "usage"> {
-  return usage === undefined ? {} : { usage };
 }

@@ -44,6 +44,14 @@ export type CompletionEnd =
   | { readonly kind: "broken"; readonly trouble: Trouble; readonly usage?: Usage }
   | { readonly kind: "cancelled" };
 
+/** Below a reply that the limit of output ended; it is part of what was said. */
+export const OUTPUT_LIMIT = "\n\n[cut: the model reached its limit of output]";
+
+/** As a part of a turn's result. */
+export function usageIn({ usage }: { readonly usage?: Usage | undefined }): { readonly usage?: Usage } {
+  return usage === undefined ? {} : { usage };
+}
+
 /** After the finish reason only the usage is waited for, after `[DONE]` only the end, so that the connection can serve the next turn. */
 const LAST_WORDS_MS = 2_000;
 const LAST_BYTES_MS = 250;
