@@ -475,7 +475,12 @@ export interface Settlement {
     readonly restarts: number;
   };
   /** Of a runtime that was just switched to: it has answered, or the conversation goes back to the one before and says so (B7). */
-  readonly trial?: "passed" | "failed";
+  readonly trial?: {
+    /** What the conversation was switched to; null: the configured one. Once it was switched again, this turn is no trial of it. */
+    readonly chosen: string | null;
+    readonly runtime: string;
+    readonly outcome: "passed" | "failed";
+  };
   /** A failure of this session's own making: three in a row suspend it (R7). */
   readonly sessionFault?: boolean;
   readonly usage?: Usage;

@@ -294,10 +294,10 @@ export class TurnRunner {
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
-      if (!isWorthAnother(run, first.result)) return heardEnding(run, first);
+      if (!isWorthAnother(run, first.result)) return heardEnding(run, first, config);
       live.restart();
       const second = await this.#attempt(run);
-      return "result" in second ? heardEnding(run, second) : second;
+      return "result" in second ? heardEnding(run, second, config) : second;
     } finally {
       limits.cancel();
     }
@@ -348,7 +348,7 @@ export class TurnRunner {
       return {
         ...failedBy(error, ""),
         sessionFault: isBroken,
-        ...trialOf(material, "failed"),
+        ...trialOf({ material, runtime }, "failed", config),
         ...(isBroken
           ? { runtime: { name: runtime.name, status: "broken", restarts: material.runtimeState?.restarts ?? 0 } }
           : {}),
@@ -537,19 +537,27 @@ export class TurnRunner {
 }
 
 /** What the agent's result means, and how its runtime is after it (B6, B7). */
-function heardEnding({ live, material, runtime }: Run, { result, lease }: Heard): TurnEnding {
+function heardEnding(run: Run, { result, lease }: Heard, config: Config): TurnEnding {
+  const { live, runtime } = run;
   const ending = endingOf(live, result);
   const { state } = ending.outcome;
   const status = state === "failed" || isGone(result) ? "degraded" : "healthy";
   return {
     ...ending,
-    ...(state === "interrupted" ? {} : trialOf(material, state === "answered" ? "passed" : "failed")),
+    ...(state === "interrupted" ? {} : trialOf(run, state === "answered" ? "passed" : "failed", config)),
     runtime: { name: runtime.name, ref: lease.session.ref, status, restarts: lease.restarts },
   };
 }
 
-function trialOf({ home }: TurnMaterial, trial: "passed" | "failed"): Pick<TurnEnding, "trial"> {
-  return home.runtime.isOnTrial ? { trial } : {};
+/** A failure where the runtime before is not configured any more ends nothing: there is no way back. */
+function trialOf(
+  { material, runtime }: Pick<Run, "material" | "runtime">,
+  outcome: "passed" | "failed",
+  config: Config,
+): Pick<TurnEnding, "trial"> {
+  const { name: chosen, before, isOnTrial } = material.home.runtime;
+  const isPossible = outcome === "passed" || (before !== null && config.runtimes[before] !== undefined);
+  return isOnTrial && isPossible ? { trial: { chosen, runtime: runtime.name, outcome } } : {};
 }
 
 /** H12: at a door that is written to, only where those who read the question are those who may answer it: the owner, or one person alone. */
