@@ -28,6 +28,7 @@ import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
 import {
   createRuntimes,
   describeAgent,
+  endLeftovers,
   familyOf,
   probeRuntimes,
   type RuntimeReport,
@@ -325,6 +326,7 @@ export class Gateway {
       wake: (sessionId) => this.#queue.wake(sessionId),
       signal: (signal) => this.#signal(signal),
     });
+    endLeftovers(this.#config);
     await this.#keepPeople();
     this.#state = "running";
     for (const sessionId of await this.#store.openSessions()) this.#queue.wake(sessionId);
