@@ -179,6 +179,9 @@ export class Gateway {
         this.events.emit("runtime:state", event);
         this.#queue.freed();
       },
+      onRestart: (restart) => {
+        store.keep({ kind: "restarts", ...restart, status: "degraded" }, claim()).catch(onFault);
+      },
     });
     const { events, pool } = this;
     // O6: typing while busy.

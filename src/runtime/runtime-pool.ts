@@ -31,6 +31,8 @@ export interface RuntimePoolOptions {
   readonly maxMemoryMb?: number;
   /** Must not throw. */
   readonly onEvent: (event: RuntimePoolEvent) => void;
+  /** A handle died or was discarded. Must not throw. */
+  readonly onRestart?: (restart: { sessionId: string; runtime: string; restarts: number }) => void;
 }
 
 export interface AcquireRequest {
@@ -490,6 +492,8 @@ export class RuntimePool {
   #countRestart(slot: Slot): void {
     slot.restarts++;
     this.#counters.restarted++;
+    const { sessionId, runtime, restarts } = slot;
+    this.#options.onRestart?.({ sessionId, runtime: runtime.name, restarts });
   }
 
   // ---- the one change of state, and what is remembered

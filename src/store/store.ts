@@ -558,6 +558,14 @@ export type KeepChange =
       readonly conversationId: number;
       readonly patch: Readonly<Record<string, unknown>>;
     }
+  /** B1, B6: an agent was lost, also outside of a turn, or ended by hand; `status` where that says how its runtime is. */
+  | {
+      readonly kind: "restarts";
+      readonly sessionId: string;
+      readonly runtime: string;
+      readonly restarts: number;
+      readonly status?: RuntimeStatus;
+    }
   /** H13: a batch of another program's sessions, or of a part of one. Safe to repeat: what is here already is not written again. */
   | {
       readonly kind: "import";

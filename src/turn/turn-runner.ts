@@ -256,7 +256,7 @@ export class TurnRunner {
    * there: then nothing is opened before somebody asks.
    */
   async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
-    const { store, pool, config, ground, clock } = this.#options;
+    const { store, pool, config, ground, clock, claim } = this.#options;
     const session = await store.session(sessionId);
     if (session === null) throw new TertuliaError("session_unknown", `There is no session ${sessionId}.`);
     if (session.endedAt !== null) throw new TertuliaError("session_ended", `Session ${sessionId} has ended.`);
@@ -271,15 +271,24 @@ export class TurnRunner {
     const runtime = this.#options.runtimeOf(home);
     const material = await asSeenBy(runtime.name, found, store);
     const abort = new AbortController();
-    const lease = await pool.acquire({
-      sessionId,
-      runtime,
-      restarts: (material.runtimeState?.restarts ?? 0) + 1,
-      signal: abort.signal,
-      request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: abort.signal }),
-    });
-    lease.release();
-    return { how: lease.how };
+    const restarts = (material.runtimeState?.restarts ?? 0) + 1;
+    const restarted = { kind: "restarts", sessionId, runtime: runtime.name, restarts } as const;
+    try {
+      const lease = await pool.acquire({
+        sessionId,
+        runtime,
+        restarts,
+        signal: abort.signal,
+        request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: abort.signal }),
+      });
+      lease.release();
+      await store.keep(restarted, claim());
+      return { how: lease.how };
+    } catch (cause) {
+      if (asTertuliaError(cause).code === "runtime_failed")
+        await store.keep({ ...restarted, status: "broken" }, claim());
+      throw cause;
+    }
   }
 
   /** Acquires the agent, writes the prompt, and hears it out; at most one controlled rebuild (B5). */

@@ -259,10 +259,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
   if (ending.runtime !== undefined) keepRuntime(db, session.id, ending.runtime, now);
   if (ending.trial !== undefined) {
     const fellBack = endTrial(db, session, ending.trial);
-    if (fellBack !== null) {
-      const part = deliveries.length;
-      deliveries.push(addDelivery(db, { kind: "notice", target, turnId: turn.id, part, body: fellBack, now }, claim));
-    }
+    if (fellBack !== null) deliveries.push(...addNotice(db, { target, turnId: turn.id, notice: fellBack, now }, claim));
   }
   countSession(db, session, ending);
   return {
