@@ -90,7 +90,13 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--json", "print what was done as JSON")
     .action(async (room, options) => (await import("./handoff.ts")).handoffClear(room, { ...global(), ...options }));
 
-  const sessions = program.command("sessions").description("read sessions back, and see to their agents");
+  const sessions = program
+    .command("sessions")
+    .description("read sessions back, and see to their agents")
+    .addHelpText(
+      "after",
+      "\nWithout a command it is `list`; `tertulia sessions list --help` shows its options, --warm among them.",
+    );
   sessions
     .command("list", { isDefault: true })
     .description("list the sessions, the most recently used first")
@@ -126,7 +132,10 @@ export async function run(argv: readonly string[]): Promise<void> {
       (await import("./sessions.ts")).sessionsEnd(id, { ...global(), ...options, what: "restart" }),
     );
 
-  const runtimes = program.command("runtimes").description("what runs the agents");
+  const runtimes = program
+    .command("runtimes")
+    .description("what runs the agents")
+    .addHelpText("after", "\nWithout a command it is `list`.");
   runtimes
     .command("list", { isDefault: true })
     .description("ask each runtime whether it can run, what it can do, and what is missing")

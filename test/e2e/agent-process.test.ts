@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { eventually, processesWith } from "../support/agent-processes.ts";
 import { type GatewayProcess, startGateway } from "../support/gateway-process.ts";
-import { exchange } from "../support/http-client.ts";
+import { exchange, fetchJson } from "../support/http-client.ts";
 import { fateOf, Ledger, type Line, quiet, transcripts } from "../support/ledger.ts";
 import { temporaryFolder } from "../support/store.ts";
 
@@ -56,10 +56,10 @@ async function saysAndKills(gateway: GatewayProcess & { url: string }, text: str
   return line;
 }
 
-async function asks(url: string, text: string, key: string) {
+async function asks(url: string, text: string, key: string, name = "main") {
   const reply = await exchange(url, {
     path: "/v1/chat/completions",
-    headers: { "idempotency-key": key, "x-tertulia-conversation": "main" },
+    headers: { "idempotency-key": key, "x-tertulia-conversation": name },
     body: { messages: [{ role: "user", content: text }] },
   }).done;
   const body = JSON.parse(reply!.body) as { choices?: { message: { content: string } }[] };
@@ -95,12 +95,12 @@ test("B8 G-RUN-03: killed in mid-turn, the next start ends the deaf agent it lef
   expect((await asks(url, "prompts", "3")).text).toBe("2");
 });
 
-test("B4 B5 T8: killed in mid-turn, the session goes on with its context, and nothing of the turn is done twice", async () => {
+test("B4 B5 T8 G-RUN-02: killed in mid-turn, the session goes on with its context, and nothing of the turn is done twice", async () => {
   const first = await start({ preset: "demo" });
   expect((await asks(first.url, "say my parrot is called Kiwi", "1")).text).toBe("my parrot is called Kiwi");
   await saysAndKills(first, "slow 40 of it", 12);
 
-  // Again and again: a turn that was begun by an agent out of our sight is never begun a second time (G-RUN-02).
+  // Again and again: a turn that was begun by an agent out of our sight is never begun a second time.
   for (let n = 0; n < 2; n++) {
     const { kill9 } = await start();
     await kill9();
@@ -118,4 +118,29 @@ test("B4 B5 T8: killed in mid-turn, the session goes on with its context, and no
   const { text } = await asks(url, "history", "2");
   expect(text).toContain("my parrot is called Kiwi");
   expect(text.match(/you: slow 40 of it/g)).toHaveLength(1);
+});
+
+test("B1 T4 G-RUN-01: after a start what waited and what comes in at once share one agent, in order, and another conversation is not held up", async () => {
+  const first = await start({ preset: "demo" });
+  const line = ledger.say(first.url, { text: "slow 200 long", name: "main", way: "streamed" });
+  await eventually(() => line.shown !== "");
+  for (const text of ["say waited", "say and waited"])
+    await ledger.say(first.url, { text, name: "main", way: "posted" }).exchange.done;
+  await first.kill9();
+  await line.exchange.done;
+  await eventually(() => agents().length === 0);
+
+  const { url } = await start();
+  const answers = await Promise.all([asks(url, "say new", "a"), asks(url, "say other", "b", "other")]);
+  expect(answers.map(({ text }) => text)).toEqual(["new", "other"]);
+  const entries = await entriesOf(url);
+  expect(entries.filter(({ role }) => role === "user").map(({ text }) => text)).toEqual([
+    "slow 200 long",
+    "say waited",
+    "say and waited",
+    "say new",
+  ]);
+  const { body } = await fetchJson<{ counters: { opened: number } }>(url, { path: "/api/pool" });
+  expect(body.counters.opened).toBe(2);
+  expect(agents()).toHaveLength(2);
 });
