@@ -25,7 +25,14 @@ import { Outbox } from "./reply/outbox.ts";
 import { deliveryText } from "./reply/render-notice.ts";
 import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "./runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "./runtime/runtime-pool.ts";
-import { createRuntimes, describeAgent, probeRuntimes, type RuntimeReport, type RuntimesOptions } from "./runtimes.ts";
+import {
+  createRuntimes,
+  describeAgent,
+  endLeftovers,
+  probeRuntimes,
+  type RuntimeReport,
+  type RuntimesOptions,
+} from "./runtimes.ts";
 import type {
   BindingRow,
   Claim,
@@ -170,6 +177,9 @@ export class Gateway {
       onEvent: (event) => {
         this.events.emit("runtime:state", event);
         this.#queue.freed();
+      },
+      onRestart: (restart) => {
+        store.keep({ kind: "restarts", ...restart, status: "degraded" }, claim()).catch(onFault);
       },
     });
     const { events, pool } = this;
@@ -319,6 +329,7 @@ export class Gateway {
       wake: (sessionId) => this.#queue.wake(sessionId),
       signal: (signal) => this.#signal(signal),
     });
+    endLeftovers(this.#config);
     await this.#keepPeople();
     this.#state = "running";
     for (const sessionId of await this.#store.openSessions()) this.#queue.wake(sessionId);

@@ -2,6 +2,7 @@ import { type Config, inheritedEnvironment, type RuntimeConfig } from "./config.
 import type { AgentFacts } from "./conversation/agent-facts.ts";
 import { asTertuliaError } from "./errors.ts";
 import { createAcpRuntime } from "./runtime/acp/acp-runtime.ts";
+import { Leftovers } from "./runtime/acp/leftovers.ts";
 import { acpAgent } from "./runtime/acp/presets.ts";
 import { createDemoRuntime } from "./runtime/demo/demo-runtime.ts";
 import { createHermesRuntime } from "./runtime/hermes/hermes-runtime.ts";
@@ -22,6 +23,11 @@ export interface RuntimesOptions {
 /** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`. */
 export function createRuntimes(config: Config, options: RuntimesOptions): Map<string, Runtime> {
   return new Map(Object.keys(config.runtimes).map((name) => [name, createRuntime(config, name, options)]));
+}
+
+/** Ends agents of an earlier gateway of this home that was killed (B8). For whoever holds the home, and before anything is opened. */
+export function endLeftovers({ home }: Config): void {
+  new Leftovers(home).end();
 }
 
 function createRuntime(config: Config, name: string, { clock, chance, given, tokenFor }: RuntimesOptions): Runtime {

@@ -346,6 +346,18 @@ describe("a session ends", () => {
     (await waiting).release();
     expect(opens).toBe(2);
   });
+
+  test("B1: whoever waits through a drop keeps the count of restarts", async () => {
+    const { acquire, pool, clock } = stage({ maxWarm: 1 });
+    const other = await acquire("other");
+    const waiting = acquire("s1", { restarts: 4 });
+    await clock.advance(0);
+    await pool.drop("s1");
+    other.release();
+    const lease = await waiting;
+    expect(lease.restarts).toBe(4);
+    lease.release();
+  });
 });
 
 describe("an agent fails", () => {
@@ -518,6 +530,18 @@ describe("a runtime that fails as a whole", () => {
     bad.heal();
     (await acquire("e", { runtime: bad })).release();
     (await acquire("f", { runtime: bad })).release();
+  });
+
+  test("B5 one session that fails again and again does not make its runtime rest for the others", async () => {
+    const { acquire, clock, demo } = stage();
+    const bad = failing(demo);
+    for (let n = 0; n < 5; n++) {
+      await expect(acquire("a", { runtime: bad })).rejects.toMatchObject({ code: "runtime_failed" });
+      await clock.advance(60_000);
+    }
+    await expect(acquire("a", { runtime: bad })).rejects.toMatchObject({ code: "runtime_failed" });
+    bad.heal();
+    (await acquire("b", { runtime: bad })).release();
   });
 
   test("B5 while a resting runtime is tried again for one session, the others do not wait for it", async () => {

@@ -17,7 +17,7 @@ const FIRST_BACKOFF_MS = 1_000;
 const LONGEST_BACKOFF_MS = 60_000;
 /** How long after its back-off a failing session is remembered, so that the next failure waits longer. */
 const BROKEN_MEMORY_MS = 60_000;
-/** So many opens of one runtime that fail in a row, for whatever sessions, make it rest for all. */
+/** So many opens of one runtime that fail in a row make it rest for all; what one session alone does to itself counts once. */
 const BREAKER_FAILURES = 3;
 const BYTES_PER_MB = 1024 * 1024;
 
@@ -31,6 +31,8 @@ export interface RuntimePoolOptions {
   readonly maxMemoryMb?: number;
   /** Must not throw. */
   readonly onEvent: (event: RuntimePoolEvent) => void;
+  /** A handle died or was discarded. Must not throw. */
+  readonly onRestart?: (restart: { sessionId: string; runtime: string; restarts: number }) => void;
 }
 
 export interface AcquireRequest {
@@ -136,7 +138,7 @@ export class RuntimePool {
   readonly #slots = new Map<string, Map<string, Slot>>();
   readonly #waiting = new Set<Waiter>();
   /** Of runtimes whose last opens failed: how many in a row, and until when nothing of it is opened. */
-  readonly #breakers = new Map<string, { failures: number; until: number }>();
+  readonly #breakers = new Map<string, { failures: number; until: number; lastSession: string }>();
   readonly #counters = { opened: 0, parked: 0, evicted: 0, restarted: 0 };
   /** The only one, for the idle and the remembered. */
   #timer: { readonly at: number; readonly cancel: () => void } | null = null;
@@ -203,7 +205,8 @@ export class RuntimePool {
     for (const { runtime } of dropped) known?.delete(runtime.name);
     if (known?.size === 0) this.#slots.delete(sessionId);
     for (const waiter of this.#waiting) {
-      if (dropped.includes(waiter.slot)) waiter.slot = this.#slotOf(sessionId, waiter.slot.runtime, 0);
+      const { slot } = waiter;
+      if (dropped.includes(slot)) waiter.slot = this.#slotOf(sessionId, slot.runtime, slot.restarts);
     }
     for (const slot of dropped) this.#remembered.delete(slot);
     const over = dropped.filter((slot) => slot.state.name !== "busy").map((slot) => this.#end(slot));
@@ -325,14 +328,16 @@ export class RuntimePool {
   }
 
   #countOpening(slot: Slot, isOpened: boolean): void {
-    const { name } = slot.runtime;
+    const { sessionId, runtime } = slot;
     if (isOpened) {
-      this.#breakers.delete(name);
+      this.#breakers.delete(runtime.name);
       return;
     }
-    const failures = (this.#breakers.get(name)?.failures ?? 0) + 1;
-    const backOffMs = backOff(failures - BREAKER_FAILURES);
-    this.#breakers.set(name, { failures, until: this.#clock.now() + backOffMs });
+    const before = this.#breakers.get(runtime.name);
+    const isAlone = before !== undefined && before.failures < BREAKER_FAILURES && before.lastSession === sessionId;
+    const failures = isAlone ? before.failures : (before?.failures ?? 0) + 1;
+    const until = this.#clock.now() + backOff(failures - BREAKER_FAILURES);
+    this.#breakers.set(runtime.name, { failures, until, lastSession: sessionId });
   }
 
   #lend(slot: Slot, handle: Handle): Lease {
@@ -487,6 +492,8 @@ export class RuntimePool {
   #countRestart(slot: Slot): void {
     slot.restarts++;
     this.#counters.restarted++;
+    const { sessionId, runtime, restarts } = slot;
+    this.#options.onRestart?.({ sessionId, runtime: runtime.name, restarts });
   }
 
   // ---- the one change of state, and what is remembered

@@ -475,7 +475,12 @@ export interface Settlement {
     readonly restarts: number;
   };
   /** Of a runtime that was just switched to: it has answered, or the conversation goes back to the one before and says so (B7). */
-  readonly trial?: "passed" | "failed";
+  readonly trial?: {
+    /** What the conversation was switched to; null: the configured one. Once it was switched again, this turn is no trial of it. */
+    readonly chosen: string | null;
+    readonly runtime: string;
+    readonly outcome: "passed" | "failed";
+  };
   /** A failure of this session's own making: three in a row suspend it (R7). */
   readonly sessionFault?: boolean;
   readonly usage?: Usage;
@@ -552,6 +557,14 @@ export type KeepChange =
       readonly kind: "agent_state";
       readonly conversationId: number;
       readonly patch: Readonly<Record<string, unknown>>;
+    }
+  /** B1, B6: an agent was lost, also outside of a turn, or ended by hand; `status` where that says how its runtime is. */
+  | {
+      readonly kind: "restarts";
+      readonly sessionId: string;
+      readonly runtime: string;
+      readonly restarts: number;
+      readonly status?: RuntimeStatus;
     }
   /** H13: a batch of another program's sessions, or of a part of one. Safe to repeat: what is here already is not written again. */
   | {

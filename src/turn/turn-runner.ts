@@ -256,7 +256,7 @@ export class TurnRunner {
    * there: then nothing is opened before somebody asks.
    */
   async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
-    const { store, pool, config, ground, clock } = this.#options;
+    const { store, pool, config, ground, clock, claim } = this.#options;
     const session = await store.session(sessionId);
     if (session === null) throw new TertuliaError("session_unknown", `There is no session ${sessionId}.`);
     if (session.endedAt !== null) throw new TertuliaError("session_ended", `Session ${sessionId} has ended.`);
@@ -271,15 +271,24 @@ export class TurnRunner {
     const runtime = this.#options.runtimeOf(home);
     const material = await asSeenBy(runtime.name, found, store);
     const abort = new AbortController();
-    const lease = await pool.acquire({
-      sessionId,
-      runtime,
-      restarts: (material.runtimeState?.restarts ?? 0) + 1,
-      signal: abort.signal,
-      request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: abort.signal }),
-    });
-    lease.release();
-    return { how: lease.how };
+    const restarts = (material.runtimeState?.restarts ?? 0) + 1;
+    const restarted = { kind: "restarts", sessionId, runtime: runtime.name, restarts } as const;
+    try {
+      const lease = await pool.acquire({
+        sessionId,
+        runtime,
+        restarts,
+        signal: abort.signal,
+        request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: abort.signal }),
+      });
+      lease.release();
+      await store.keep(restarted, claim());
+      return { how: lease.how };
+    } catch (cause) {
+      if (asTertuliaError(cause).code === "runtime_failed")
+        await store.keep({ ...restarted, status: "broken" }, claim());
+      throw cause;
+    }
   }
 
   /** Acquires the agent, writes the prompt, and hears it out; at most one controlled rebuild (B5). */
@@ -294,10 +303,10 @@ export class TurnRunner {
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
-      if (!isWorthAnother(run, first.result)) return heardEnding(run, first);
+      if (!isWorthAnother(run, first.result)) return heardEnding(run, first, config);
       live.restart();
       const second = await this.#attempt(run);
-      return "result" in second ? heardEnding(run, second) : second;
+      return "result" in second ? heardEnding(run, second, config) : second;
     } finally {
       limits.cancel();
     }
@@ -348,7 +357,7 @@ export class TurnRunner {
       return {
         ...failedBy(error, ""),
         sessionFault: isBroken,
-        ...trialOf(material, "failed"),
+        ...trialOf({ material, runtime }, "failed", config),
         ...(isBroken
           ? { runtime: { name: runtime.name, status: "broken", restarts: material.runtimeState?.restarts ?? 0 } }
           : {}),
@@ -537,19 +546,27 @@ export class TurnRunner {
 }
 
 /** What the agent's result means, and how its runtime is after it (B6, B7). */
-function heardEnding({ live, material, runtime }: Run, { result, lease }: Heard): TurnEnding {
+function heardEnding(run: Run, { result, lease }: Heard, config: Config): TurnEnding {
+  const { live, runtime } = run;
   const ending = endingOf(live, result);
   const { state } = ending.outcome;
   const status = state === "failed" || isGone(result) ? "degraded" : "healthy";
   return {
     ...ending,
-    ...(state === "interrupted" ? {} : trialOf(material, state === "answered" ? "passed" : "failed")),
+    ...(state === "interrupted" ? {} : trialOf(run, state === "answered" ? "passed" : "failed", config)),
     runtime: { name: runtime.name, ref: lease.session.ref, status, restarts: lease.restarts },
   };
 }
 
-function trialOf({ home }: TurnMaterial, trial: "passed" | "failed"): Pick<TurnEnding, "trial"> {
-  return home.runtime.isOnTrial ? { trial } : {};
+/** A failure where the runtime before is not configured any more ends nothing: there is no way back. */
+function trialOf(
+  { material, runtime }: Pick<Run, "material" | "runtime">,
+  outcome: "passed" | "failed",
+  config: Config,
+): Pick<TurnEnding, "trial"> {
+  const { name: chosen, before, isOnTrial } = material.home.runtime;
+  const isPossible = outcome === "passed" || (before !== null && config.runtimes[before] !== undefined);
+  return isOnTrial && isPossible ? { trial: { chosen, runtime: runtime.name, outcome } } : {};
 }
 
 /** H12: at a door that is written to, only where those who read the question are those who may answer it: the owner, or one person alone. */

@@ -1,10 +1,11 @@
 /** What agents have been seen to do, and worse, against the driver that has to bear it. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { Leftovers } from "../../src/runtime/acp/leftovers.ts";
 import type { AgentSession, RuntimeFailure, TurnEvent } from "../../src/runtime/runtime.ts";
 import { eventually } from "../support/agent-processes.ts";
 import { type HostileOptions, HostileStage, hear } from "../support/hostile-stage.ts";
@@ -523,9 +524,16 @@ describe("a gateway that is no more", () => {
     expect(left).toHaveLength(2);
     // A number that has become another's.
     writeFileSync(join(hostile.home.path, "workspace/.agents", String(process.pid)), "s-contract");
+    // What is no note of ours.
+    mkdirSync(join(hostile.home.path, "workspace/.agents/4711"));
     await hostile.open();
+    const leftovers = new Leftovers(hostile.home.path);
+    leftovers.end();
     await hostile.without(left);
-    expect(readdirSync(join(hostile.home.path, "workspace/.agents"))).toHaveLength(1);
+    expect(hostile.processes).toHaveLength(1);
+    expect(readdirSync(join(hostile.home.path, "workspace/.agents"))).toEqual(
+      expect.not.arrayContaining([...left.map(String), String(process.pid)]),
+    );
   });
 });
 

@@ -111,7 +111,7 @@ export function storeContract(
       expect(await store.begin({ sessionId: first.sessionId, now: clock.now() }, claim)).toEqual({ kind: "busy" });
     });
 
-    test("T3 a known event and a known external message are duplicates, over a restart too", async () => {
+    test("T3 G-RUN-07: a known event and a known external message are duplicates, over a restart too", async () => {
       const event = said("hi", { eventId: "e1" });
       const first = await admit(event);
       if (first.kind !== "queued") throw new Error();

@@ -217,7 +217,7 @@ test("T4 killed in the midst of 64 messages at once, none is lost, none is doubl
   expect(await audit(url, ledger.lines, { kills: 3 })).toEqual([]);
 });
 
-test("T8 killed while it takes over what an earlier run left, the next start does it; queued turns run", async () => {
+test("T8 G-RUN-07: killed while it takes over what an earlier run left, the next start does it; queued turns run", async () => {
   const gateway = await start();
   const first = ledger.say(gateway.url, { text: "slow 100 first", name: "recovery", way: "streamed" });
   await first.exchange.head;

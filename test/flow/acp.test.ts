@@ -117,6 +117,33 @@ test("B5 T8 T9: killed in mid-turn: what was said is kept, it is not run again, 
   expect(openings()).toEqual(["created", "resumed"]);
 });
 
+test("B1 B6: restarts are counted in agent_state: of one that died idle, of one that was restarted by hand, and over a restart of the gateway", async () => {
+  const state = async () => {
+    const conversation = (await gateway.reader.conversation(KEY))!;
+    const { runtime, runtime_state } = await gateway.agentState(conversation);
+    const { restart_count, status } = runtime_state[runtime]!;
+    return [restart_count, status];
+  };
+  expect(await asks("say one")).toBe("one");
+  const sessionId = (await gateway.reader.conversation(KEY))!.currentSession!;
+  await eventually(() => gateway.pool.list()[0]?.state === "warm");
+  for (const pid of processes()) process.kill(pid, "SIGKILL");
+  await eventually(() => processes().length === 0);
+  await eventually(async () => (await state())[0] === 1);
+  expect(await state()).toEqual([1, "degraded"]);
+  clock.jump(2 * 3_600_000);
+  expect(gateway.pool.list()).toEqual([]);
+  expect(await asks("say two")).toBe("two");
+  expect(await state()).toEqual([1, "healthy"]);
+  await gateway.restart(sessionId);
+  await gateway.restart(sessionId);
+  expect(await state()).toEqual([3, "healthy"]);
+  await gateway.stop();
+  await starts();
+  expect(await asks("say three")).toBe("three");
+  expect(await state()).toEqual([3, "healthy"]);
+});
+
 test("B5: with its own memory lost as well, it is primed with the transcript", async () => {
   await asks("say my parrot is called Kiwi");
   const conversation = await gateway.reader.conversation(KEY);

@@ -645,11 +645,13 @@ describe("E3 nonsense", () => {
 
   test("E3 every command has its help", async () => {
     const commands = ["send", "explain", "doctor", "demo-agent", "sessions list", "sessions show", "config check"];
-    for (const command of [...commands, "handoff show", "handoff set", "handoff clear"]) {
+    const ofAgents = ["sessions park", "sessions restart", "runtimes list", "runtimes use"];
+    for (const command of [...commands, ...ofAgents, "handoff show", "handoff set", "handoff clear"]) {
       const { code, out, err } = await tertulia(...command.split(" "), "--help");
       expect({ code, err }).toEqual({ code: 0, err: "" });
       expect(out).toContain(`Usage: tertulia ${command} `);
     }
+    expect((await tertulia("sessions", "--help")).out).toContain("--warm");
     const { code, out } = await tertulia("help");
     expect(code).toBe(0);
     expect(out).toContain("Exit codes");

@@ -33,7 +33,7 @@ describe("a turn without effects", () => {
   );
 
   test(
-    "T8 is run again once and no more: after a second crash it is interrupted, and its author told once",
+    "T8 G-RUN-02: is run again once and no more: after a second crash it is interrupted, and its author told once",
     story(async (stage) => {
       const alice = stage.alice();
       const words = await alice.says("slow 5");
@@ -247,7 +247,7 @@ describe("at every step of a message's way", () => {
   );
 
   test(
-    "T7 T8 a turn that was told to stop is not run again",
+    "T7 T8 G-RUN-02: a turn that was told to stop is not run again",
     story(async (stage) => {
       const alice = stage.alice();
       const words = await alice.says("slow 9");

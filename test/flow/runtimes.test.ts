@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Config, loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { Gateway, type Said } from "../../src/gateway.ts";
 import { renderNotice } from "../../src/reply/render-notice.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -23,7 +23,7 @@ function createStage() {
     c: createKnowingRuntime({ name: "c", history: "gateway", canResume: false }),
   };
   const base = loadConfig({ flags: { home: folder.path }, env: {} });
-  const config: Config = {
+  let config: Config = {
     ...base,
     runtimes: { a: { kind: "demo" }, b: { kind: "demo" }, c: { kind: "demo" } },
     agents: { main: { ...base.agents.main!, runtime: "a" } },
@@ -36,10 +36,17 @@ function createStage() {
   };
   const say = async (text: string) =>
     gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
+  const hears = async (said: Said): Promise<string> => {
+    if (said.kind === "command") return renderNotice(said.reply);
+    const answer = await gateway.answerOf(said.turnId);
+    return [answer.text, ...answer.notices.map(renderNotice)].filter((part) => part !== "").join("\n");
+  };
   return {
+    clock,
     runtimes,
-    config,
     open,
+    says: say,
+    hears,
     get gateway() {
       return gateway;
     },
@@ -48,11 +55,16 @@ function createStage() {
       folder.remove();
     },
     /** Says it, and gives the answer or the sentence in its place. */
-    async asks(text: string): Promise<string> {
+    asks: async (text: string): Promise<string> => hears(await say(text)),
+    /** Says it, and returns while the runtime is at it. */
+    async begins(runtime: string, text: string): Promise<{ said: Said; goOn: () => void }> {
+      const { promise, resolve: goOn } = Promise.withResolvers<void>();
+      const begun = Promise.withResolvers<void>();
+      gateway.events.on("turn:begun", () => begun.resolve());
+      runtimes[runtime]!.hold = promise;
       const said = await say(text);
-      if (said.kind === "command") return renderNotice(said.reply);
-      const answer = await gateway.answerOf(said.turnId);
-      return [answer.text, ...answer.notices.map(renderNotice)].filter((part) => part !== "").join("\n");
+      await begun.promise;
+      return { said, goOn };
     },
     async session(): Promise<string> {
       return (await gateway.reader.conversation(KEY))!.currentSession!;
@@ -61,8 +73,9 @@ function createStage() {
     async parks(): Promise<void> {
       await gateway.park((await gateway.reader.conversation(KEY))?.currentSession ?? "");
     },
-    async restarts(): Promise<void> {
+    async restarts(change = (before: Config["runtimes"]): Config["runtimes"] => before): Promise<void> {
       await gateway.stop();
+      config = { ...config, runtimes: change(config.runtimes) };
       await open();
     },
   };
@@ -93,9 +106,14 @@ describe("two runtimes side by side", () => {
     await stage.asks("w1");
     await stage.asks("/runtime b");
     stage.runtimes.b!.failing = 1;
-    const answer = await stage.asks("w2");
-    expect(answer).toContain("It was told to fail.");
-    expect(answer).toContain("The runtime b failed its first turn here, so a runs this conversation again.");
+    const said = await stage.says("w2");
+    // The second time it is read back, as a retry and `chat -q` do.
+    for (const answer of [await stage.hears(said), await stage.hears(said)]) {
+      expect(answer).toContain("It was told to fail.");
+      expect(
+        answer.match(/The runtime b failed its first turn here, so a runs this conversation again\./g),
+      ).toHaveLength(1);
+    }
     expect(await stage.asks("w3")).toBe("r3");
     expect(stage.runtimes.a!.known(await stage.session())).toEqual(["w1", "r1", "w2", "w3", "r3"]);
   });
@@ -106,6 +124,68 @@ describe("two runtimes side by side", () => {
     stage.runtimes.b!.failing = 1;
     expect(await stage.asks("w2")).not.toContain("again with /runtime");
     expect(await stage.asks("/runtime")).toContain("b (runs this conversation");
+  });
+
+  test("B7: whoever goes back while the new runtime fails its first turn stays where he went", async () => {
+    await stage.asks("w1");
+    await stage.asks("/runtime b");
+    const { said, goOn } = await stage.begins("b", "w2");
+    await stage.asks("/runtime back");
+    stage.runtimes.b!.failing = 1;
+    goOn();
+    expect(await stage.hears(said)).not.toContain("failed its first turn");
+    expect(await stage.asks("/runtime")).toContain("a (runs this conversation");
+    expect(await stage.asks("w3")).toBe("r3");
+    expect(stage.runtimes.a!.known(await stage.session())).toEqual(["w1", "r1", "w2", "w3", "r3"]);
+  });
+
+  test("B7: an answer of one runtime is no trial of another that was chosen meanwhile", async () => {
+    await stage.asks("w1");
+    await stage.asks("/runtime b");
+    const { said, goOn } = await stage.begins("b", "w2");
+    await stage.asks("/runtime c");
+    goOn();
+    expect(await stage.hears(said)).toBe("r2");
+    stage.runtimes.c!.failing = 1;
+    expect(await stage.asks("w3")).toContain("The runtime c failed its first turn here, so b runs this conversation");
+    expect(await stage.asks("w4")).toBe("r4");
+    expect(stage.runtimes.b!.known(await stage.session())).toEqual(["w1", "r1", "w2", "r2", "w3", "w4", "r4"]);
+  });
+
+  test("B7: the configured runtime, returned to by /runtime default, is left again by its name", async () => {
+    await stage.asks("/runtime b");
+    await stage.asks("w1");
+    await stage.asks("/runtime default");
+    stage.runtimes.a!.failing = 1;
+    const answer = await stage.asks("w2");
+    expect(answer).toContain("The runtime a failed its first turn here, so b runs this conversation again.");
+    expect(answer).toContain("try again with /runtime a.");
+    expect(await stage.asks("/runtime back")).toContain("From the next message on a runs this conversation");
+  });
+
+  test("B7: messages that wait behind a first turn that fails are answered by the runtime before", async () => {
+    await stage.asks("w1");
+    await stage.asks("/runtime b");
+    const { said, goOn } = await stage.begins("b", "w2");
+    const waiting = await stage.says("w3");
+    stage.runtimes.b!.failing = 1;
+    goOn();
+    expect(await stage.hears(said)).toContain("so a runs this conversation again");
+    await stage.clock.advance(5_000);
+    expect(await stage.hears(waiting)).toBe("r3");
+    expect(stage.runtimes.a!.known(await stage.session())).toEqual(["w1", "r1", "w2", "w3", "r3"]);
+  });
+
+  test("B7: a runtime that is not configured any more cannot be gone back to, and is not fallen back on", async () => {
+    await stage.asks("w1");
+    await stage.asks("/runtime b");
+    await stage.asks("w2");
+    await stage.asks("/runtime c");
+    await stage.restarts(({ b: _, ...runtimes }) => runtimes);
+    expect(await stage.asks("/runtime back")).toContain('There is no runtime "b" any more.');
+    stage.runtimes.c!.failing = 1;
+    expect(await stage.asks("w3")).not.toContain("b runs this conversation");
+    expect(await stage.asks("/runtime")).toContain("c (runs this conversation");
   });
 
   test("B7: the model is told once that another runtime ran the conversation before", async () => {

@@ -7,6 +7,8 @@ export interface KnowingRuntime extends Runtime {
   known(sessionId: string): string[];
   /** The next turns fail. */
   failing: number;
+  /** Turns say nothing before it. */
+  hold: Promise<void>;
   opened: number;
 }
 
@@ -22,6 +24,7 @@ export function createKnowingRuntime(options: {
     history: options.history,
     effectsAtPrompt: "none",
     failing: 0,
+    hold: Promise.resolve(),
     opened: 0,
     known: (sessionId) => (memories.get(sessionId) ?? "").match(/\b[wr]\d+\b/g) ?? [],
     async open({ sessionId, ref, primer, exchanges }) {
@@ -40,6 +43,7 @@ export function createKnowingRuntime(options: {
         how: isResumed ? "resumed" : primer.total > 0 ? "primed" : "created",
         async turn(input, { onEvent }): Promise<TurnResult> {
           learn(promptOf({ ...input, facts: "" }));
+          await runtime.hold;
           if (runtime.failing > 0) {
             runtime.failing -= 1;
             return { outcome: "failed", text: "", failure: { kind: "refused", message: "It was told to fail." } };

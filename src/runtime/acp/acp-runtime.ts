@@ -67,7 +67,6 @@ class AcpRuntime {
   readonly #limits: AcpLimits;
   readonly #workspaces: Workspaces;
   readonly #leftovers: Leftovers;
-  #isSwept = false;
   /** All that run, by what settles when nothing of one is left. */
   readonly #processes = new Map<AgentConnection, string>();
   readonly #opening = new Set<Promise<unknown>>();
@@ -83,7 +82,6 @@ class AcpRuntime {
   async open(request: OpenRequest): Promise<AcpSession> {
     request.signal.throwIfAborted();
     this.#mustBeOpen();
-    this.#sweep();
     const opening = this.#open({ ...request, signal: AbortSignal.any([request.signal, this.#closing.signal]) });
     this.#opening.add(opening);
     try {
@@ -272,13 +270,6 @@ class AcpRuntime {
         return [{ type: "http", name, url: http.url, headers: pairs(http.headers) }];
       return stdio === undefined ? [] : [{ name, command: stdio.command, args: stdio.args, env: pairs(stdio.env) }];
     });
-  }
-
-  /** Before the first opening, not before: who only looks how the runtime stands ends nothing. */
-  #sweep(): void {
-    if (this.#isSwept) return;
-    this.#isSwept = true;
-    this.#leftovers.end();
   }
 
   #mustBeOpen(): void {

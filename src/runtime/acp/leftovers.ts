@@ -37,10 +37,17 @@ export class Leftovers {
     for (const name of this.#noted()) {
       const group = Number(name);
       if (!/^\d+$/.test(name) || group < 2 || Leftovers.#own.has(group)) continue;
-      const file = join(this.#folder, name);
+      this.#endOne(group, join(this.#folder, name));
+    }
+  }
+
+  #endOne(group: number, file: string): void {
+    try {
       const sessionId = readFileSync(file, "utf8");
       if (isGroupAlive(group) && hasVariable(group, "TERTULIA_SESSION_ID", sessionId)) signalGroup(group, "SIGKILL");
       rmSync(file, { force: true });
+    } catch {
+      // A note that cannot be read or removed keeps no gateway from starting.
     }
   }
 

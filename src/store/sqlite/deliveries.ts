@@ -96,6 +96,15 @@ export function keep(db: Database, change: KeepChange): KeepResult {
     case "title":
       db.run("UPDATE session SET title = ? WHERE id = ?", change.title, change.sessionId);
       return { removed: 0 };
+    case "restarts":
+      db.run(
+        "UPDATE runtime_state SET restarts = max(restarts, ?), status = coalesce(?, status) WHERE session_id = ? AND runtime = ?",
+        change.restarts,
+        change.status ?? null,
+        change.sessionId,
+        change.runtime,
+      );
+      return { removed: 0 };
     case "agent_state": {
       const row = db.get<{ agent_state: string | null }>(
         "SELECT agent_state FROM conversation WHERE id = ?",

@@ -259,10 +259,7 @@ export function endTurn(db: Database, turn: TurnRecord, ending: Ending, now: num
   if (ending.runtime !== undefined) keepRuntime(db, session.id, ending.runtime, now);
   if (ending.trial !== undefined) {
     const fellBack = endTrial(db, session, ending.trial);
-    if (fellBack !== null) {
-      const part = deliveries.length;
-      deliveries.push(addDelivery(db, { kind: "notice", target, turnId: turn.id, part, body: fellBack, now }, claim));
-    }
+    if (fellBack !== null) deliveries.push(...addNotice(db, { target, turnId: turn.id, notice: fellBack, now }, claim));
   }
   countSession(db, session, ending);
   return {
@@ -302,20 +299,25 @@ function keepRuntime(
 }
 
 /** B7: a runtime that fails its first turn is left again, and both the people and the agent are told. */
-function endTrial(db: Database, { id, home }: SessionRecord, trial: "passed" | "failed"): Notice | null {
-  const choice = db.get<{ runtime: string | null; runtime_before: string | null }>(
-    "SELECT runtime, runtime_before FROM conversation WHERE id = ? AND runtime_trial = 1",
+function endTrial(
+  db: Database,
+  { id, home }: SessionRecord,
+  { chosen, runtime, outcome }: NonNullable<Settlement["trial"]>,
+): Notice | null {
+  const choice = db.get<{ runtime_before: string | null }>(
+    "SELECT runtime_before FROM conversation WHERE id = ? AND runtime_trial = 1 AND runtime IS ?",
     home,
+    chosen,
   );
   if (choice === undefined) return null;
-  if (trial === "passed") {
+  if (outcome === "passed") {
     db.run("UPDATE conversation SET runtime_trial = 0 WHERE id = ?", home);
     return null;
   }
-  const { runtime: from, runtime_before: to } = choice;
-  db.run("UPDATE conversation SET runtime = ?, runtime_before = ?, runtime_trial = 0 WHERE id = ?", to, from, home);
+  const { runtime_before: to } = choice;
+  db.run("UPDATE conversation SET runtime = ?, runtime_before = ?, runtime_trial = 0 WHERE id = ?", to, runtime, home);
   db.run("DELETE FROM note WHERE session_id = ? AND code = 'runtime_changed'", id);
-  return { code: "fell_back", args: { from, to } };
+  return { code: "fell_back", args: { from: runtime, to } };
 }
 
 interface ShownBound {

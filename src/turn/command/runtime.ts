@@ -16,13 +16,19 @@ export const runtime: Command = {
     const before = conversation?.runtime.before ?? null;
     if (args === "") return nothing(await listed(context));
     if (args === "default") return to(context, null, context.runtimeHere.configured);
-    if (args === "back")
-      return before === null ? nothing("Nothing was switched here yet.") : to(context, before, before);
-    if (config.runtimes[args] === undefined)
-      return nothing(`There is no runtime ${JSON.stringify(args)}.\n${await listed(context)}`);
+    if (args === "back") {
+      if (before === null) return nothing("Nothing was switched here yet.");
+      if (config.runtimes[before] === undefined) return nothing(unknown(before, " any more", await listed(context)));
+      return to(context, before, before);
+    }
+    if (config.runtimes[args] === undefined) return nothing(unknown(args, "", await listed(context)));
     return to(context, args, args);
   },
 };
+
+function unknown(name: string, since: string, list: string): string {
+  return `There is no runtime ${JSON.stringify(name)}${since}.\n${list}`;
+}
 
 function nothing(text: string): Answer {
   return { effect: { kind: "none" }, reply: textNotice(text) };
