@@ -17,6 +17,7 @@ import { type Rendering, renderShown } from "../digest/render.ts";
 import { type Language, WORDS } from "../digest/words.ts";
 import { TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
+import { ownersIn } from "./owner-flag.ts";
 
 /**
  * `tertulia digest`: with `--state` it reads a state.db of Hermes and needs nothing else of this program, which is why configuration,
@@ -141,17 +142,6 @@ function stateOf({ state }: DigestFlags, home: string): string | null {
   if (state !== undefined) return absolute(state);
   const beside = join(home, "state.db");
   return existsSync(beside) ? beside : null;
-}
-
-function ownersIn({ owner = [] }: DigestFlags): readonly string[] {
-  for (const one of owner) {
-    if (!/^[\w-]+:.+$/.test(one))
-      throw new TertuliaError(
-        "usage",
-        `--owner ${one} is not allowed; allowed: a platform and an id, as in telegram:42.`,
-      );
-  }
-  return owner;
 }
 
 function languageOf(lang: string): Language {

@@ -122,12 +122,19 @@ function codeOf(cause: unknown): number | null {
 
 /** Whether a read failed for what the file holds there, so that the next may work. */
 export function isDamage(cause: unknown): boolean {
-  return DAMAGED.includes(codeOf((cause as { cause?: unknown } | null)?.cause) ?? -1);
+  const inner = (cause as { cause?: unknown } | null)?.cause;
+  return isAbsurd(inner) || DAMAGED.includes(codeOf(inner) ?? -1);
+}
+
+/** An integer that JavaScript has no number for. */
+function isAbsurd(cause: unknown): boolean {
+  return (cause as { code?: unknown } | null)?.code === "ERR_OUT_OF_RANGE";
 }
 
 function readError(path: string, cause: unknown): TertuliaError {
   if (cause instanceof TertuliaError) return cause;
   const code = codeOf(cause);
+  if (isAbsurd(cause)) return foreignState(`${path} holds a number that no program wrote on purpose.`, cause);
   if (code === null) return new TertuliaError("internal", `${path} could not be read.`, { cause });
   if (BUSY.includes(code)) return foreignState(`${path} is locked by another program.`, cause);
   if (DAMAGED.includes(code)) return foreignState(`${path} is damaged, or is no database.`, cause);
