@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
 
@@ -23,6 +23,7 @@ export class HermesDb {
   constructor(path: string) {
     this.path = path;
     if (!existsSync(path)) throw foreignState(`There is no file ${path}.`);
+    if (statSync(path).isDirectory()) throw foreignState(`${path} is a folder.`);
     this.#db = opened(path);
     try {
       this.#db.exec("PRAGMA query_only = 1");
