@@ -17,6 +17,7 @@ import { type Rendering, renderShown } from "../digest/render.ts";
 import { type Language, WORDS } from "../digest/words.ts";
 import { TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
+import { ownersIn } from "./owner-flag.ts";
 
 /**
  * `tertulia digest`: with `--state` it reads a state.db of Hermes and needs nothing else of this program, which is why configuration,
@@ -59,7 +60,7 @@ export async function digestInstall(flags: DigestFlags): Promise<void> {
   const folder = homeOr(home, "--home");
   const options = fileOptions(folder);
   const state = stateOf(flags, folder);
-  const notes = state === null ? [] : await readersOf(state, flags, options.now);
+  const notes = await readersOf(state, flags, options.now);
   const { files, warnings } = installDigest(lang, options);
   const recipe = await import("../digest/hermes/cron-recipe.ts");
   const text = recipe.cronRecipe({
@@ -79,14 +80,17 @@ export async function digestInstall(flags: DigestFlags): Promise<void> {
 
 export async function digestUninstall(flags: DigestFlags): Promise<void> {
   const { home } = await placed(flags);
-  const files = uninstallDigest(fileOptions(homeOr(home, "--home")));
-  output(flags.json ? JSON.stringify({ files }) : printable(files.map(changeLine).join("\n")));
+  const folder = homeOr(home, "--home");
+  const files = uninstallDigest(fileOptions(folder));
+  const { cronLeft } = await import("../digest/hermes/cron-recipe.ts");
+  const left = cronLeft(folder);
+  if (flags.json) output(JSON.stringify({ files, left }));
+  else output(printable([...files.map(changeLine), ...(left === null ? [] : ["", left])].join("\n")));
 }
 
 /** D9: who else reads the files. Throws `digest_group_leak` unless that was accepted; else says it. */
-async function readersOf(state: string, flags: DigestFlags, now: number): Promise<string[]> {
-  const { otherReaders } = await import("../digest/hermes/other-readers.ts");
-  const readers = otherReaders({ path: state, owners: ownersIn(flags), now });
+async function readersOf(state: string | null, flags: DigestFlags, now: number): Promise<string[]> {
+  const readers = state === null ? await ownReaders(flags) : await hermesReaders(state, flags, now);
   if (readers.length > 0 && flags.iAcceptGroupLeak !== true) {
     throw new TertuliaError(
       "digest_group_leak",
@@ -94,6 +98,16 @@ async function readersOf(state: string, flags: DigestFlags, now: number): Promis
     );
   }
   return readers;
+}
+
+async function hermesReaders(path: string, flags: DigestFlags, now: number): Promise<string[]> {
+  const { otherReaders } = await import("../digest/hermes/other-readers.ts");
+  return otherReaders({ path, owners: ownersIn(flags), now });
+}
+
+async function ownReaders(flags: DigestFlags): Promise<string[]> {
+  const [config, own] = await Promise.all([configured(flags), import("./own-digest.ts")]);
+  return own.ownReaders(config);
 }
 
 interface Placed {
@@ -141,17 +155,6 @@ function stateOf({ state }: DigestFlags, home: string): string | null {
   if (state !== undefined) return absolute(state);
   const beside = join(home, "state.db");
   return existsSync(beside) ? beside : null;
-}
-
-function ownersIn({ owner = [] }: DigestFlags): readonly string[] {
-  for (const one of owner) {
-    if (!/^[\w-]+:.+$/.test(one))
-      throw new TertuliaError(
-        "usage",
-        `--owner ${one} is not allowed; allowed: a platform and an id, as in telegram:42.`,
-      );
-  }
-  return owner;
 }
 
 function languageOf(lang: string): Language {

@@ -11,6 +11,7 @@ import type { ForeignSession, ImportedSession, ImportResult } from "../store/sto
 import { systemClock } from "../util/clock.ts";
 import { connect } from "./client.ts";
 import { output, printable } from "./output.ts";
+import { ownersIn } from "./owner-flag.ts";
 import { plural, table } from "./table.ts";
 
 interface ImportFlags {
@@ -34,6 +35,7 @@ interface Destination {
 
 /** H13: `tertulia import hermes`: a Hermes user moves in with his history. Twice is once. */
 export async function importHermes(flags: ImportFlags): Promise<void> {
+  const owners = ownersIn(flags);
   const config = loadConfig({ flags: { home: flags.home, config: flags.config } });
   const agent = flags.agent ?? config.defaultAgent;
   if (!Object.hasOwn(config.agents, agent)) throw new TertuliaError("agent_unknown", `There is no agent ${agent}.`);
@@ -43,7 +45,7 @@ export async function importHermes(flags: ImportFlags): Promise<void> {
     const destination = await (flags.dryRun ? nowhere(config) : destinationOf(config, agent));
     try {
       const { known } = destination;
-      const history = new HermesHistory(db, { now: Date.now(), owners: flags.owner ?? [], known });
+      const history = new HermesHistory(db, { now: Date.now(), owners, known });
       const done = await moved(history, destination, isBarWanted(flags));
       const seconds = (performance.now() - from) / 1_000;
       report({ flags, count: history.count, done, seconds });

@@ -78,15 +78,18 @@ export function fillBlock(bytes: Buffer, block: Found & { kind: "block" }, conte
   return Buffer.concat([bytes.subarray(0, block.from), inner, bytes.subarray(block.to)]);
 }
 
-/** The file with a new block at its end: one line end in front of it, always, which `removeBlock` takes away again. */
+/**
+ * The file with a new block at its end: one line end in front of it, always, which `removeBlock` takes away again. None in a file that
+ * was not there (null).
+ */
 export function addBlock(
-  bytes: Buffer,
+  bytes: Buffer | null,
   markers: Markers,
   { label, content }: { label: string; content: string },
 ): Buffer {
-  const newline = bytes.includes("\r\n") ? "\r\n" : "\n";
+  const newline = bytes?.includes("\r\n") ? "\r\n" : "\n";
   const lines = [`${markers.begin} ${label} -->`, ...content.split("\n"), `${markers.end} -->`, ""].join(newline);
-  return Buffer.concat([bytes, Buffer.from(bytes.length === 0 ? lines : newline + lines)]);
+  return bytes === null ? Buffer.from(lines) : Buffer.concat([bytes, Buffer.from(newline + lines)]);
 }
 
 /** The file without the block and its markers; as it was before `addBlock` where nothing was changed around it. */

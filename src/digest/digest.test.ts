@@ -8,6 +8,7 @@ import {
   NOISE,
   pairsOf,
   sectionOf,
+  shortened,
   withoutNoise,
 } from "./digest.ts";
 import { COMPACT_MOST, FULL_MOST, lengthOf, renderCompact, renderFull, renderShown } from "./render.ts";
@@ -189,6 +190,17 @@ describe("D4, D5: what is written", () => {
       const text = renderCompact({ sections: [section], notes: [] }, { lang: "en" });
       expect(text).not.toContain(key.slice(0, 12));
       if (text.includes("sk-p")) expect(text).toContain("sk-p…m3N4".replace("m3N4", key.slice(-4)));
+    }
+  });
+
+  test("D5: nothing is cut inside a character: an accent, a skin or a flag goes with what it belongs to", () => {
+    for (const character of ["e\u0301\u0323", "\u{1F44D}\u{1F3FD}", "\u{1F1E9}\u{1F1EA}"]) {
+      for (let at = 0; at < 8; at++) {
+        const text = shortened(`${"y".repeat(at)}${character.repeat(100)}`, 60);
+        const rest = text.replace(/^y*/, "").replace(/ …$/, "").replaceAll(character, "");
+        expect([character, rest]).toEqual([character, ""]);
+        expect(lengthOf(text)).toBeLessThanOrEqual(60);
+      }
     }
   });
 

@@ -169,9 +169,26 @@ export function shortened(line: string, most: number): string {
   const points = Array.from(line);
   if (points.length <= most) return line;
   return `${points
-    .slice(0, cutBefore(points, most - 2))
+    .slice(0, cutBefore(points, betweenCharacters(points, cutBefore(points, most - 2))))
     .join("")
     .trimEnd()} …`;
+}
+
+/** What belongs to the point before it: an accent, a vowel's sign, the colour of a skin. */
+const JOINED = /^(?:\p{M}|\p{Emoji_Modifier})$/u;
+/** Half of a flag. */
+const HALF = /^[\u{1F1E6}-\u{1F1FF}]$/u;
+/** More accents than that on one letter are no letter. */
+const MOST_JOINED = 32;
+
+/** `at` or before, so that no character is cut in two. By a few rules: what the language knows of it takes longer to load than a run. */
+function betweenCharacters(points: readonly string[], at: number): number {
+  let cut = at;
+  while (cut > 0 && at - cut < MOST_JOINED && JOINED.test(points[cut] ?? "")) cut--;
+  if (!HALF.test(points[cut] ?? "")) return cut;
+  let halves = 0;
+  while (HALF.test(points[cut - halves - 1] ?? "")) halves++;
+  return cut - (halves % 2);
 }
 
 /**

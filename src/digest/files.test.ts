@@ -2,10 +2,13 @@ import { fork } from "node:child_process";
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -114,6 +117,26 @@ describe("D7: writing", () => {
     expect(statSync(path("shared-context", "DIGEST.md")).mode & 0o777).toBe(0o600);
   });
 
+  test("D7: a link whose file is not there yet stays a link", () => {
+    mkdirSync(path("notes"));
+    symlinkSync(join("notes", "real.md"), path("AGENTS.md"));
+    expect(changes(installDigest("en", options()).files)).toEqual(["created", "created"]);
+    expect(lstatSync(path("AGENTS.md")).isSymbolicLink()).toBe(true);
+    expect(read("notes", "real.md")).toContain("CROSS-PLATFORM:BEGIN");
+  });
+
+  test("D7: a file that was made read only stays as it is, and that is said", () => {
+    installDigest("en", options());
+    const before = read("AGENTS.md");
+    chmodSync(path("AGENTS.md"), 0o444);
+    expect(refusal(() => writeDigest(digest("hello"), RENDERING, options()))).toMatchObject({
+      code: "home_unwritable",
+      message: expect.stringContaining("AGENTS.md"),
+    });
+    expect(read("AGENTS.md")).toBe(before);
+    expect(readdirSync(home).filter((name) => name.endsWith(".tmp"))).toEqual([]);
+  });
+
   test("D7: what an editor writes meanwhile is not lost", () => {
     writeFileSync(path("x"), "one");
     let calls = 0;
@@ -211,6 +234,19 @@ describe("D7: install and uninstall", () => {
     expect(changes(uninstallDigest(options()))).toEqual(["no file", "no file", "no file"]);
   });
 
+  test("D7: an empty file is empty again, and a DIGEST.md that nobody here wrote stays", () => {
+    writeFileSync(path("AGENTS.md"), "");
+    mkdirSync(path("shared-context"));
+    writeFileSync(path("shared-context", "DIGEST.md"), "by hand\n");
+    installDigest("en", options());
+    expect(changes(uninstallDigest(options()))).toEqual(["unchanged", "written", "removed"]);
+    expect(read("AGENTS.md")).toBe("");
+    expect(read("shared-context", "DIGEST.md")).toBe("by hand\n");
+    writeDigest(digest("hello"), { lang: "zh", timezone: "UTC" }, options());
+    expect(changes(uninstallDigest(options()))).toEqual(["removed", "no block", "no file"]);
+    expect(readdirSync(home)).toEqual(["AGENTS.md"]);
+  });
+
   test("D7: a block that another program made is taken over, and said; uninstall leaves its markers", () => {
     const foreign =
       "<!-- CROSS-PLATFORM:BEGIN — 由 sync-digest.py 自动生成，勿手改 -->\n_（等待首次同步）_\n<!-- CROSS-PLATFORM:END -->\n";
@@ -288,6 +324,12 @@ describe("D7: install and uninstall", () => {
 
   test("D7: what cannot be written is said in a sentence", () => {
     mkdirSync(path("AGENTS.md"));
+    expect(refusal(() => installDigest("en", options()))).toMatchObject({ code: "home_unwritable" });
+    rmdirSync(path("AGENTS.md"));
+    symlinkSync("AGENTS.md", path("AGENTS.md"));
+    expect(refusal(() => installDigest("en", options()))).toMatchObject({ code: "home_unwritable" });
+    rmSync(path("AGENTS.md"));
+    symlinkSync(join("nowhere", "AGENTS.md"), path("AGENTS.md"));
     expect(refusal(() => installDigest("en", options()))).toMatchObject({ code: "home_unwritable" });
   });
 });

@@ -130,10 +130,7 @@ function addOnce(
   const isNew = !existsSync(path);
   const isWritten = replaceFile(
     path,
-    (bytes) =>
-      bytes !== null && findBlock(bytes, markers).kind !== "absent"
-        ? null
-        : addBlock(bytes ?? Buffer.alloc(0), markers, block),
+    (bytes) => (bytes !== null && findBlock(bytes, markers).kind !== "absent" ? null : addBlock(bytes, markers, block)),
     replacing(options),
   );
   return isWritten ? (isNew ? "created" : "written") : "unchanged";
@@ -187,8 +184,11 @@ export function uninstallDigest(options: FileOptions): readonly FileChange[] {
   });
 }
 
-function removeFull(path: string): "removed" | "no file" {
-  if (!existsSync(path)) return "no file";
+function removeFull(path: string): "removed" | "unchanged" | "no file" {
+  const bytes = readBytes(path);
+  if (bytes === null) return "no file";
+  // Somebody else's, or written by hand.
+  if (!Object.values(WORDS).some(({ title }) => bytes.toString("utf8").startsWith(`# ${title}\n`))) return "unchanged";
   rmSync(path);
   const folder = dirname(path);
   if (readdirSync(folder).length === 0) rmdirSync(folder);
@@ -206,7 +206,8 @@ function takeOut(
   const block = findBlock(bytes, markers);
   if (block.kind !== "block") return "no block";
   const isOurs = block.beginLine.includes(label);
-  if (isOurs && removeBlock(bytes, block).length === 0) {
+  // In a file that was there already, a line end stands in front of the block.
+  if (isOurs && block.lineFrom === 0 && removeBlock(bytes, block).length === 0) {
     rmSync(path);
     return "removed";
   }
@@ -265,6 +266,9 @@ function isProgram(folder: string): boolean {
   });
 }
 
+/** ENOENT: a link into a folder that is not there. */
+const UNWRITABLE: readonly string[] = ["EACCES", "EROFS", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENOENT"];
+
 function asSentence<T>(home: string, write: () => T): T {
   try {
     return write();
@@ -272,8 +276,10 @@ function asSentence<T>(home: string, write: () => T): T {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === "ENOSPC" || code === "EDQUOT")
       throw new TertuliaError("disk_full", `There is no space left in ${home}.`, { cause });
-    if (code === "EACCES" || code === "EROFS" || code === "EPERM" || code === "ENOTDIR" || code === "EISDIR")
-      throw new TertuliaError("home_unwritable", `${home} cannot be written (${code}).`, { cause });
+    if (code !== undefined && UNWRITABLE.includes(code)) {
+      const { path } = cause as NodeJS.ErrnoException;
+      throw new TertuliaError("home_unwritable", `${path ?? home} cannot be written (${code}).`, { cause });
+    }
     throw cause;
   }
 }

@@ -1,5 +1,5 @@
 import type { DirectSession, StoreReader } from "../store/store.ts";
-import type { DigestRow, DigestSource } from "./digest.ts";
+import { type DigestRow, type DigestSource, withoutNoise } from "./digest.ts";
 import { latestTalk } from "./latest-talk.ts";
 
 /** Whose talks the files hold (D9): whoever has this machine's terminal. */
@@ -13,14 +13,14 @@ type DigestReader = Pick<StoreReader, "directSessions" | "directRows">;
 /** D1: the owner's talks in our own store. */
 export function createOwnTalks(reader: DigestReader, personId = DIGEST_PERSON): DigestSource {
   return {
-    async talks({ rows: limit }) {
+    async talks({ rows: limit, noise }) {
       const byPlatform = Map.groupBy(await reader.directSessions(personId), ({ platform }) => platform);
       const talks = [];
       for (const [platform, sessions] of byPlatform) {
         const latest = sessions.toSorted(laterFirst).slice(0, LOOKED_INTO);
         const rows = new Map<string, readonly DigestRow[]>();
         for (const { sessionId } of latest)
-          rows.set(sessionId, await reader.directRows({ sessionId, personId, limit }));
+          rows.set(sessionId, withoutNoise(await reader.directRows({ sessionId, personId, limit }), noise));
         const candidates = latest.map(({ sessionId, lastAt }) => ({ id: sessionId, lastAt }));
         const talk = latestTalk(platform === "console" ? "terminal" : platform, candidates, (id) => rows.get(id) ?? []);
         if (talk !== null) talks.push(talk);

@@ -1,19 +1,23 @@
 import {
+  accessSync,
   closeSync,
+  constants,
   fchmodSync,
   fchownSync,
   fstatSync,
   fsyncSync,
+  lstatSync,
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
   statSync,
   writeSync,
 } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 
 /** What a temporary file of ours is called, beside the file it becomes. */
 const TEMPORARY = /^\.(.+)\.tertulia-[0-9a-f]{12}\.tmp$/;
@@ -54,6 +58,7 @@ export function replaceFile(
     const before = readBytes(target);
     const after = change(before);
     if (after === null || (before !== null && after.equals(before))) return false;
+    requireWritable(target);
     const temporary = writeTemporary(target, after, options);
     try {
       if (attempt < TRIES && !isSame(readBytes(target), before)) {
@@ -71,14 +76,25 @@ export function replaceFile(
   }
 }
 
-/** A link is followed: the rename would take its place. */
+/** A link is followed, also to a file that is not there yet: the rename would take its place. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return path;
-    throw cause;
+    if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+    return isLink ? targetOf(resolve(dirname(path), readlinkSync(path))) : path;
   }
+}
+
+/** A rename asks for no right to the file itself, only to its folder: who may not write the file is kept from it here. */
+function requireWritable(path: string): void {
+  const old = statSync(path, { throwIfNoEntry: false });
+  if (old === undefined) return;
+  accessSync(path, constants.W_OK);
+  // The superuser may write any file; one that nobody shall write he leaves as well.
+  if ((old.mode & 0o222) === 0)
+    throw Object.assign(new Error(`EACCES: ${path} is read only`), { code: "EACCES", path });
 }
 
 function writeTemporary(target: string, bytes: Buffer, { nonce, mode = 0o644 }: ReplaceOptions): string {

@@ -684,6 +684,8 @@ export interface StoreReader {
   directSessions(personId: string): Promise<readonly DirectSession[]>;
   /** The last things said in such a session, oldest first, without what was said in places that are not the person's own. */
   directRows(query: { sessionId: string; personId: string; limit: number }): Promise<readonly DirectRow[]>;
+  /** D9: how many sessions there are besides those of a person: in groups, and in direct chats of others. Imported ones are not among them. */
+  sessionsOfOthers(personId: string): Promise<SessionsOfOthers>;
   /** What was brought in from another program. */
   foreignSessions(runtime: string): Promise<readonly ForeignSession[]>;
   bindings(query: { agent?: string; conversationId?: number; sessionId?: string }): Promise<readonly BindingRow[]>;
@@ -847,6 +849,11 @@ export interface ForeignSession {
   readonly id: string;
   readonly sessionId: string;
   readonly throughId: number;
+}
+
+export interface SessionsOfOthers {
+  readonly groups: number;
+  readonly direct: number;
 }
 export interface DirectSession {
   readonly sessionId: string;

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
@@ -211,6 +212,48 @@ describe("D1: the command, and our own store", () => {
     }
   });
 
+  test("D9: G-SYN-03: install refuses a home of our own where others talk to the agent as well, unless that is said", async () => {
+    const home_ = process.env.TERTULIA_HOME;
+    process.env.TERTULIA_HOME = state;
+    try {
+      await start();
+      expect(await call("digest", "install", "--home", home)).toMatchObject({ code: 0 });
+      expect(await call("digest", "uninstall", "--home", home)).toMatchObject({ code: 0 });
+      const said = await gateway!.gateway.say({
+        person: { id: "bob", role: "member" },
+        agent: "main",
+        door: { platform: "web", name: "x" },
+        text: "echo from bob",
+      });
+      if (said.kind === "turn") await gateway!.gateway.answerOf(said.turnId);
+      const asked = await fetch(`${gateway!.url}/api/digest/readers`, {
+        headers: { authorization: "Bearer 0123456789abcdef" },
+      });
+      expect(asked.status).toBe(403);
+      for (const isUp of [true, false]) {
+        if (!isUp) await gateway!.stop();
+        expect(await call("digest", "install", "--home", home)).toMatchObject({
+          code: 1,
+          out: "",
+          err: expect.stringContaining(
+            "digest_group_leak: Others than the owner would read the digest: There are 1 direct",
+          ),
+        });
+        expect(readdirSync(home)).toEqual([]);
+      }
+      gateway = null;
+      const db = new DatabaseSync(join(state, "state.db"));
+      db.exec("UPDATE place SET chat_type = 'group' WHERE platform = 'web'");
+      db.close();
+      expect((await call("digest", "install", "--home", home)).err).toContain("There are 1 group sessions.");
+      const accepted = await call("digest", "install", "--home", home, "--i-accept-group-leak");
+      expect(accepted).toMatchObject({ code: 0, out: expect.stringContaining("Note: There are 1 group sessions.") });
+    } finally {
+      if (home_ === undefined) delete process.env.TERTULIA_HOME;
+      else process.env.TERTULIA_HOME = home_;
+    }
+  });
+
   test("D9: over HTTP it is the owner's alone", async () => {
     await start();
     const asBob = await fetch(`${gateway!.url}/api/digest`, { headers: { authorization: "Bearer 0123456789abcdef" } });
@@ -256,6 +299,12 @@ describe("D1: the command, beside Hermes", () => {
       "shared-context/DIGEST.md: removed\nAGENTS.md: removed\nSOUL.md: removed\n",
     );
     expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);
+    // The recipe was followed by hand: its other half is said.
+    mkdirSync(file("scripts"));
+    writeFileSync(file("scripts", "tertulia-digest.sh"), "#!/bin/sh\n");
+    const { out } = await call("uninstall");
+    expect(out).toContain("hermes cron remove ID");
+    expect(out).toContain(`rm ${file("scripts", "tertulia-digest.sh")}`);
   });
 
   test("D9: G-SYN-03: install refuses a home that others read, unless that is said", async () => {
@@ -292,6 +341,10 @@ describe("D1: the command, beside Hermes", () => {
     expect(await call("run", "--owner", "alice")).toMatchObject({
       code: 2,
       err: expect.stringContaining("telegram:42"),
+    });
+    expect(await tertulia("digest", "run", "--home", home, "--state", home)).toMatchObject({
+      code: 3,
+      err: expect.stringContaining("is a folder"),
     });
     expect(await tertulia("digest", "run", "--home", home, "--state", file("none.db"))).toMatchObject({
       code: 3,

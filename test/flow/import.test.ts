@@ -212,6 +212,102 @@ test("H13: stopped in the middle, the next call brings in the rest, and nothing 
   expect(entries.map(({ text }) => text)).toEqual(Array.from({ length: 2_000 }, (_, i) => `line ${i}`));
 });
 
+/** What came over, in the order of each transcript. */
+function cameOver(): string[] {
+  const db = new DatabaseSync(join(home, "state.db"), { readOnly: true });
+  try {
+    const rows = db.prepare(
+      "SELECT e.session_id AS session, m.body FROM entry e JOIN message m ON m.id = e.message_id ORDER BY e.session_id, e.seq",
+    );
+    return rows.all().map(({ session, body }) => `${session}: ${String(body).slice(0, 20)}`);
+  } finally {
+    db.close();
+  }
+}
+
+test("H13: twice is once where Hermes displays rows in another order than that of their numbers", async () => {
+  state = hermesState(path());
+  const s = state.session({ id: "a", source: "cli" });
+  state.message(s, "user", "first", at(8), { display_order: 1 });
+  state.message(s, "assistant", "third", at(8, 3), { display_order: 3 });
+  state.message(s, "user", "second", at(8, 2), { display_order: 2 });
+  expect(await bringIn()).toMatchObject({ messages: 3 });
+  expect(await bringIn()).toMatchObject({ messages: 0 });
+  expect(cameOver()).toEqual(["hermes_a: first", "hermes_a: second", "hermes_a: third"]);
+});
+
+test("H13: what a compaction carried forward since is not added a second time", async () => {
+  state = hermesState(path());
+  const s = state.session({ id: "a", source: "cli" });
+  state.message(s, "user", "q1", at(8));
+  state.message(s, "user", "q2", at(8, 2));
+  state.message(s, "assistant", "a2", at(8, 3));
+  expect(await bringIn()).toMatchObject({ messages: 3 });
+  state.exec("UPDATE messages SET active = 0, compacted = 1");
+  state.message(s, "user", "[CONTEXT COMPACTION — REFERENCE ONLY] earlier", at(8, 4));
+  state.message(s, "user", "q2", at(8, 2));
+  state.message(s, "assistant", "a2", at(8, 3));
+  state.message(s, "user", "q3", at(8, 5));
+  expect(await bringIn()).toMatchObject({ messages: 1, skipped: { rows: { repeated: 2, summary: 1 } } });
+  expect(cameOver()).toEqual(["hermes_a: q1", "hermes_a: q2", "hermes_a: a2", "hermes_a: q3"]);
+});
+
+test("H13: a session that Hermes wrote anew under other numbers takes nothing twice, and is named for what it is", async () => {
+  state = hermesState(path());
+  const s = state.session({ id: "a", source: "cli" });
+  state.message(s, "user", "q1", at(8));
+  state.message(s, "assistant", "a1", at(8, 1));
+  await bringIn();
+  state.exec("DELETE FROM messages");
+  state.message(s, "user", "q1", at(9));
+  expect(await bringIn()).toMatchObject({ messages: 0, skipped: { sessions: { "written anew there": 1 } } });
+  expect(cameOver()).toEqual(["hermes_a: q1", "hermes_a: a1"]);
+});
+
+test("H13: a child whose clock was set back still comes after its parent; a circle of parents ends nothing", async () => {
+  state = hermesState(path());
+  state.message(
+    state.session({ id: "parent", source: "cli", started_at: at(9), ended_at: at(10), end_reason: "compression" }),
+    "user",
+    "parent",
+    at(9),
+  );
+  for (const [id, parent] of [
+    ["child", "parent"],
+    ["x", null],
+    ["y", "x"],
+  ] as const) {
+    const mark = JSON.stringify({ _branched_from: parent ?? "y" });
+    const row = { id, source: "cli", started_at: at(8), parent_session_id: parent, model_config: mark };
+    state.message(state.session(row), "user", id, at(8));
+  }
+  state.exec("UPDATE sessions SET parent_session_id = 'y' WHERE id = 'x'");
+  expect(await bringIn()).toMatchObject({ sessions: 4 });
+  const { sessions } = JSON.parse((await call("sessions", "list", "--json")).out) as {
+    sessions: { id: string; parentId: string | null }[];
+  };
+  expect(sessions.find(({ id }) => id === "hermes_child")?.parentId).toBe("hermes_parent");
+});
+
+test("H13: a session with a number that is none costs itself, and the others come over", async () => {
+  state = hermesState(path());
+  state.message(state.session({ id: "a", source: "cli" }), "user", "broken", at(8));
+  state.exec("UPDATE messages SET display_order = 9223372036854775807");
+  state.message(state.session({ id: "b", source: "cli" }), "user", "whole", at(8));
+  expect(await bringIn()).toMatchObject({ sessions: 1, messages: 1, skipped: { sessions: { damaged: 1 } } });
+  expect(cameOver()).toEqual(["hermes_b: whole"]);
+});
+
+test("H13: messages of many megabytes come over through a gateway, in batches it takes", async () => {
+  state = hermesState(path());
+  const s = state.session({ id: "long", source: "cli" });
+  for (let i = 0; i < 9; i++) state.message(s, "user", `${i} ${"long ".repeat(1_600_000)}`, at(8) + i);
+  await start();
+  expect(await bringIn()).toMatchObject({ sessions: 1, messages: 9 });
+  expect(await bringIn()).toMatchObject({ sessions: 0, messages: 0 });
+  expect(cameOver().map((line) => line.slice(0, 14))).toEqual(Array.from({ length: 9 }, (_, i) => `hermes_long: ${i}`));
+});
+
 test("H13: a bar is drawn on a terminal, and cleared again; elsewhere there is none", async () => {
   fill("v30");
   const isTTY = Object.getOwnPropertyDescriptor(process.stderr, "isTTY");
@@ -286,6 +382,10 @@ test("E3: what cannot be brought in is said", async () => {
     err: expect.stringContaining("agent_unknown"),
   });
   expect(await call("import", "hermes")).toMatchObject({ code: 2 });
+  expect(await call("import", "hermes", "--state", path(), "--owner", "alice")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("telegram:42"),
+  });
 });
 
 test("H13: the report says what was left out, and why", async () => {

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 interface Recipe {
@@ -34,6 +35,18 @@ export function cronRecipe({ home, state, lang, owners, command }: Recipe): stri
     "",
     `The block in AGENTS.md is read by sessions whose working folder is ${home}; for the gateway, set terminal.cwd in`,
     `${join(home, "config.yaml")} to it. The guide in SOUL.md is read by every session. Both are read when a session begins.`,
+  ].join("\n");
+}
+
+/** What was made by the recipe and is not ours to take away; null where nothing of it is seen. The job would write the files again. */
+export function cronLeft(home: string): string | null {
+  const script = join(home, "scripts", SCRIPT);
+  if (!existsSync(script)) return null;
+  return [
+    "Hermes' clock may still run it; the job's id is in `hermes cron list`:",
+    "",
+    "  hermes cron remove ID",
+    `  rm ${quoted(script)}`,
   ].join("\n");
 }
 

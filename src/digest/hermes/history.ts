@@ -4,18 +4,16 @@ import { cleanText } from "../../message/source.ts";
 import type { ForeignSession, ImportedMessage, ImportedSession } from "../../store/store.ts";
 import { isNoise, isSilent, NOISE } from "../digest.ts";
 import { HermesRows, type ReadRow, type Skipped } from "./rows.ts";
-import { type HermesSession, judge, readSessions, type Standing } from "./sessions.ts";
-import type { HermesDb } from "./state-db.ts";
+import { type HermesSession, type Judged, judge, readSessions, type Standing } from "./sessions.ts";
+import { type HermesDb, isDamage } from "./state-db.ts";
 
-/** Rows of one batch: what one transaction takes. */
-const BATCH_ROWS = 500;
+/** What one transaction takes, and one request. */
+const BATCH = { rows: 500, bytes: 2_000_000 };
 /** Whose the owner's sessions become. */
 const OWNER = "owner";
-/** Characters of one batch. */
-const BATCH_TEXT = 2_000_000;
 
 export type SkippedRow = Skipped | "silence" | "automatic" | "empty";
-export type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty";
+export type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty" | "damaged" | "written anew there";
 
 /** What an import did, or would do. */
 export interface HistoryCount {
@@ -53,9 +51,7 @@ export class HermesHistory {
     this.#known = new Map(known.map((session) => [session.id, session]));
     for (const { sessionId } of known) this.#taken.add(sessionId);
     const { judged } = judge(readSessions(db, now), owners);
-    this.#sessions = judged
-      .map(({ session, standing }) => [session, standing] as const)
-      .toSorted(([a], [b]) => (a.startedAt ?? 0) - (b.startedAt ?? 0) || (a.id < b.id ? -1 : 1));
+    this.#sessions = parentsFirst(judged).map(({ session, standing }) => [session, standing] as const);
   }
 
   *batches(): Generator<readonly ImportedSession[], void> {
@@ -68,11 +64,18 @@ export class HermesHistory {
         add(this.count.skippedSessions, why);
         continue;
       }
-      for (const part of this.#parts(session, standing)) {
+      for (const part of this.#unlessDamaged(this.#parts(session, standing))) {
+        const size = part.messages.reduce((sum, message) => sum + message.text.length, 0);
+        if (batch.length > 0 && text + size > BATCH.bytes) {
+          yield batch;
+          batch = [];
+          rows = 0;
+          text = 0;
+        }
         batch.push(part);
         rows += part.messages.length;
-        text += part.messages.reduce((sum, message) => sum + message.text.length, 0);
-        if (rows < BATCH_ROWS && text < BATCH_TEXT) continue;
+        text += size;
+        if (rows < BATCH.rows) continue;
         yield batch;
         batch = [];
         rows = 0;
@@ -80,6 +83,16 @@ export class HermesHistory {
       }
     }
     if (batch.length > 0) yield batch;
+  }
+
+  /** What of a session could be read before its damage stays. */
+  *#unlessDamaged(parts: Generator<ImportedSession, void>): Generator<ImportedSession, void> {
+    try {
+      yield* parts;
+    } catch (cause) {
+      if (!isDamage(cause)) throw cause;
+      add(this.count.skippedSessions, "damaged");
+    }
   }
 
   /** A session in parts of at most a batch's rows; none where nothing of it is new, or there. */
@@ -90,8 +103,20 @@ export class HermesHistory {
     let head: Omit<ImportedSession, "messages"> | null = null;
     let lastAt = session.startedAt ?? 0;
     let isAny = known !== undefined;
+    let isFirst = true;
     for (;;) {
-      const read = this.#rows.next(session.id, BATCH_ROWS, after, seen);
+      let read = this.#rows.next(session.id, BATCH, after, seen);
+      if (read.length === 0) break;
+      if (isFirst && known !== undefined) {
+        if (!this.#rows.has(session.id, known.throughId)) {
+          add(this.count.skippedSessions, "written anew there");
+          return;
+        }
+        // What a compaction carried forward since is here already.
+        this.#recall(known, seen);
+        read = this.#rows.next(session.id, BATCH, after, seen);
+      }
+      isFirst = false;
       this.count.rows += read.length;
       const messages = read.flatMap((row) =>
         this.#message(row, { author: isOwn(standing) ? OWNER : session.userId, lastAt }),
@@ -104,10 +129,19 @@ export class HermesHistory {
         isAny = true;
         this.count.messages += messages.length;
       }
-      if (read.length < BATCH_ROWS) break;
       after = Math.max(after, ...read.map(({ id }) => id));
     }
     if (!isAny) add(this.count.skippedSessions, "empty");
+  }
+
+  /** Fills `seen` with what was brought in before. */
+  #recall({ id, throughId }: ForeignSession, seen: Set<string>): void {
+    seen.clear();
+    for (let after = 0; after < throughId; ) {
+      const read = this.#rows.next(id, { ...BATCH, through: throughId }, after, seen);
+      if (read.length === 0) return;
+      after = Math.max(after, ...read.map((row) => row.id));
+    }
   }
 
   #message(
@@ -153,6 +187,26 @@ export class HermesHistory {
     this.#taken.add(fresh);
     return fresh;
   }
+}
+
+/** By their start, but a parent always before its children: a clock may have been set back between the two. */
+function parentsFirst(judged: readonly Judged[]): readonly Judged[] {
+  const byStart = judged.toSorted(
+    ({ session: a }, { session: b }) => (a.startedAt ?? 0) - (b.startedAt ?? 0) || (a.id < b.id ? -1 : 1),
+  );
+  const byId = new Map(byStart.map((one) => [one.session.id, one]));
+  const ordered = new Set<Judged>();
+  for (const one of byStart) {
+    // Up to who is there already, or to where a circle closes; then down again.
+    const line = new Set<Judged>();
+    let at: Judged | undefined = one;
+    while (at !== undefined && !ordered.has(at) && !line.has(at)) {
+      line.add(at);
+      at = byId.get(at.session.parentId ?? "");
+    }
+    for (const next of [...line].reverse()) ordered.add(next);
+  }
+  return [...ordered];
 }
 
 /** What a program of the owner's asked is the owner's. */

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type HermesDb, timeIn } from "./state-db.ts";
 
 /** A row of `messages` that was said, or that only says that something went on. */
@@ -46,11 +47,22 @@ interface MessageRecord {
 const LARGEST = 32_000_000;
 const JUST_A_PICTURE = Buffer.from('\u0000json:[{"type":"image"}]').toString("hex");
 
+/** How much the next rows may be. */
+export interface PageSize {
+  readonly rows: number;
+  /** Of their texts together; one row is given however long it is. */
+  readonly bytes: number;
+  /** The last row that may be among them. */
+  readonly through?: number;
+}
+
 /** Reads the rows of sessions of one file. */
 export class HermesRows {
   readonly #now: number;
   readonly #last: (session: string, before: number, count: number) => MessageRecord[];
-  readonly #next: (session: string, after: number, count: number) => MessageRecord[];
+  readonly #sizes: (session: string, after: number, count: number) => { id: number; bytes: number }[];
+  readonly #between: (session: string, after: number, through: number) => MessageRecord[];
+  readonly #one: (session: string, id: number) => object[];
 
   constructor(db: HermesDb, now: number) {
     this.#now = now;
@@ -71,11 +83,18 @@ export class HermesRows {
       column("display_order"),
     ].join(", ");
     // The ids first: an index has them all, and the rows behind them are long.
-    const query = (sign: "<" | ">", order: "DESC" | "ASC"): string =>
+    this.#last = db.prepare<MessageRecord>(
       `SELECT ${columns} FROM messages WHERE messages.id IN
-         (SELECT id FROM messages WHERE session_id = ? AND id ${sign} ? ORDER BY id ${order} LIMIT ?) ORDER BY messages.id`;
-    this.#last = db.prepare<MessageRecord>(query("<", "DESC"));
-    this.#next = db.prepare<MessageRecord>(query(">", "ASC"));
+         (SELECT id FROM messages WHERE session_id = ? AND id < ? ORDER BY id DESC LIMIT ?) ORDER BY messages.id`,
+    );
+    this.#sizes = db.prepare(
+      `SELECT id, CASE WHEN role IN('user','assistant') THEN coalesce(octet_length(content), 0) ELSE 0 END AS bytes
+       FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?`,
+    );
+    this.#between = db.prepare<MessageRecord>(
+      `SELECT ${columns} FROM messages WHERE session_id = ? AND messages.id > ? AND messages.id <= ? ORDER BY messages.id`,
+    );
+    this.#one = db.prepare("SELECT 1 FROM messages WHERE session_id = ? AND id = ?");
   }
 
   /** The last `count` raw rows before an id, oldest first. */
@@ -83,9 +102,21 @@ export class HermesRows {
     return this.#read(this.#last(session, before, count));
   }
 
-  /** The next `count` raw rows after an id, oldest first; `seen` is what earlier calls gave of this session. */
-  next(session: string, count: number, after: number, seen: Set<string>): readonly ReadRow[] {
-    return this.#read(this.#next(session, after, count), seen);
+  /** The next raw rows after an id, oldest first; none where there are no more. `seen` is what earlier calls gave of this session. */
+  next(session: string, size: PageSize, after: number, seen: Set<string>): readonly ReadRow[] {
+    let through: number | null = null;
+    let bytes = 0;
+    for (const row of this.#sizes(session, after, size.rows)) {
+      if (row.id > (size.through ?? row.id)) break;
+      bytes += Math.min(row.bytes, LARGEST);
+      if (through !== null && bytes > size.bytes) break;
+      through = row.id;
+    }
+    return through === null ? [] : this.#read(this.#between(session, after, through), seen);
+  }
+
+  has(session: string, id: number): boolean {
+    return this.#one(session, id).length > 0;
   }
 
   #read(records: readonly MessageRecord[], seen = new Set<string>()): readonly ReadRow[] {
@@ -112,7 +143,7 @@ function inDisplayOrder(records: readonly MessageRecord[]): readonly MessageReco
 /** A compaction carries the end of a session forward: the same row twice. */
 function identityOf({ display_identity, timestamp }: MessageRecord, { role, text }: HermesRow): string {
   if (display_identity instanceof Uint8Array) return `identity ${Buffer.from(display_identity).toString("hex")}`;
-  return `${role} ${String(timestamp)} ${text.length} ${text.slice(0, 80)}`;
+  return `${role} ${String(timestamp)} ${text.length < 100 ? text : createHash("sha256").update(text).digest("hex")}`;
 }
 
 /** The table of docs/digest.md, row by row. */

@@ -54,7 +54,10 @@ export function readSessions(db: HermesDb, now: number): readonly HermesSession[
   const column = (name: string): string => db.column("sessions", name, "NULL");
   const columns = [
     ...["id", "source", "user_id", "parent_session_id", "started_at", "ended_at", "end_reason"].map(column),
-    ...["title", "chat_type", "session_key", "archived", "hidden"].map(column),
+    ...["title", "chat_type", "session_key"].map(column),
+    ...["archived", "hidden"].map((name) =>
+      db.has("sessions", name) ? `sessions.${name} IS 1 AS ${name}` : `0 AS ${name}`,
+    ),
     // Only what says how a session came to be; the rest of it may be long, or broken.
     db.has("sessions", "model_config")
       ? `CASE WHEN instr(model_config, '_from"') > 0 AND length(model_config) < 100000 THEN model_config END AS model_config`

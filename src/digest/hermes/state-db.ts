@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
 
@@ -23,6 +23,7 @@ export class HermesDb {
   constructor(path: string) {
     this.path = path;
     if (!existsSync(path)) throw foreignState(`There is no file ${path}.`);
+    if (statSync(path).isDirectory()) throw foreignState(`${path} is a folder.`);
     this.#db = opened(path);
     try {
       this.#db.exec("PRAGMA query_only = 1");
@@ -122,12 +123,19 @@ function codeOf(cause: unknown): number | null {
 
 /** Whether a read failed for what the file holds there, so that the next may work. */
 export function isDamage(cause: unknown): boolean {
-  return DAMAGED.includes(codeOf((cause as { cause?: unknown } | null)?.cause) ?? -1);
+  const inner = (cause as { cause?: unknown } | null)?.cause;
+  return isAbsurd(inner) || DAMAGED.includes(codeOf(inner) ?? -1);
+}
+
+/** An integer that JavaScript has no number for. */
+function isAbsurd(cause: unknown): boolean {
+  return (cause as { code?: unknown } | null)?.code === "ERR_OUT_OF_RANGE";
 }
 
 function readError(path: string, cause: unknown): TertuliaError {
   if (cause instanceof TertuliaError) return cause;
   const code = codeOf(cause);
+  if (isAbsurd(cause)) return foreignState(`${path} holds a number that no program wrote on purpose.`, cause);
   if (code === null) return new TertuliaError("internal", `${path} could not be read.`, { cause });
   if (BUSY.includes(code)) return foreignState(`${path} is locked by another program.`, cause);
   if (DAMAGED.includes(code)) return foreignState(`${path} is damaged, or is no database.`, cause);

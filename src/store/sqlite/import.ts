@@ -109,7 +109,8 @@ function append(
   db.run("UPDATE session SET last_human_at = ? WHERE id = ?", lastHumanAt || null, here.id);
   db.run(
     "UPDATE foreign_session SET through_id = ?, entries = entries + ? WHERE runtime = ? AND id = ?",
-    news.at(-1)!.id,
+    // Rows stand in the order they are displayed in, which is not always that of their numbers.
+    Math.max(...news.map(({ id }) => id)),
     news.length,
     runtime,
     session.id,

@@ -24,6 +24,7 @@ import type {
   RuntimeStateRow,
   RuntimeStatus,
   SessionRow,
+  SessionsOfOthers,
   StoreReader,
   Turn,
   TurnAnswer,
@@ -611,6 +612,18 @@ export class SqliteReader implements StoreReader {
       const { form } = parseSessionKey(key);
       return lastAt === null || (form !== "chat" && form !== "person") ? [] : [{ ...row, lastAt }];
     });
+  }
+
+  async sessionsOfOthers(personId: string): Promise<SessionsOfOthers> {
+    const rows = this.db.all<{ isGroup: number; key: string; personId: string | null }>(
+      `SELECT p.chat_type <> 'dm' AS isGroup, c.key, c.person_id AS personId
+       FROM session s JOIN conversation c ON c.id = s.home JOIN place p ON p.id = c.place_id WHERE c.kind = 'kept'`,
+    );
+    const ours = rows.filter(({ key }) => parseSessionKey(key).form !== "foreign");
+    return {
+      groups: ours.filter(({ isGroup }) => isGroup === 1).length,
+      direct: ours.filter((row) => row.isGroup === 0 && row.personId !== personId).length,
+    };
   }
 
   async directRows(query: { sessionId: string; personId: string; limit: number }): Promise<readonly DirectRow[]> {
