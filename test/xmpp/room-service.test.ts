@@ -48,7 +48,7 @@ describe("a room service", () => {
     };
     const account = { user: "mohe", service: impostor.service, tls: { insecure: true }, rooms: [ROOM] };
     const bot = new XmppListener({ domain: IMPOSTOR_DOMAIN, service: () => "", ca: "" }, account, pace);
-    open.push({ stop: () => bot.channel.stop() });
+    open.push(bot);
     await bot.start();
     return { impostor, bot, joins: () => joins };
   }

@@ -5,6 +5,7 @@ import { createEchoMark } from "./echo-mark.ts";
 import { Hearing } from "./hearing.ts";
 import { bareOf, localOf } from "./jid.ts";
 import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
+import { pause } from "./pause.ts";
 import { XmppConnection } from "./xmpp-connection.ts";
 import { XmppDirect } from "./xmpp-direct.ts";
 import { XmppRoom } from "./xmpp-room.ts";
@@ -147,7 +148,7 @@ class XmppChannel implements Channel {
     for (const room of rooms.values()) room.enter();
     const until = this.#options.clock.now() + ROOMS_MS;
     while ([...rooms.values()].some(({ state }) => state.is === "joining") && this.#options.clock.now() < until) {
-      await this.#tick();
+      await pause(this.#options.clock, 50, session);
       if (session.aborted) return;
     }
     await direct.catchUp();
@@ -175,12 +176,6 @@ class XmppChannel implements Channel {
         for (const room of this.#parts.rooms.values()) room.checkIfSilent(silentMs);
       }
       this.#goRound();
-    });
-  }
-
-  #tick(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#options.clock.after(50, resolve);
     });
   }
 

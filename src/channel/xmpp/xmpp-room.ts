@@ -8,6 +8,7 @@ import { StanzaError } from "./iq-desk.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
 import { Occupants, type RoomPresence, readPresence } from "./occupants.ts";
 import type { XmppPace } from "./options.ts";
+import { pause, within } from "./pause.ts";
 import { PlaceFeed } from "./place-feed.ts";
 import type { PrivateIdentity } from "./private-address.ts";
 import { readMessage } from "./read-stanza.ts";
@@ -224,7 +225,7 @@ export class XmppRoom implements RoomView {
   }
 
   async #enter(isStale: () => boolean): Promise<void> {
-    const { connection, pace, log, onCaughtUp } = this.#options;
+    const { connection, clock, pace, log, onCaughtUp } = this.#options;
     const signal = connection.session;
     const isOver = (): boolean => isStale() || signal.aborted;
     this.#phase = "outside";
@@ -241,7 +242,7 @@ export class XmppRoom implements RoomView {
     if (isOver()) return;
     if (own.codes.has("201")) await this.#configure();
     if (own.codes.has("201") || this.#features.size === 0) await this.#look();
-    await this.#within(SUBJECT_MS, subject);
+    await within(subject, { clock, ms: SUBJECT_MS, signal });
     if (isOver()) return;
     this.#phase = "inside";
     let isRead = this.#hasArchive;
@@ -257,7 +258,7 @@ export class XmppRoom implements RoomView {
           await this.#feed.giveUp();
           break;
         }
-        await this.#within(pace.rejoinMs * attempt, new Promise<void>(() => undefined));
+        await pause(clock, pace.rejoinMs * attempt, signal);
       }
     }
     if (isOver()) return;
@@ -278,7 +279,7 @@ export class XmppRoom implements RoomView {
   }
 
   async #joinAs(nick: string): Promise<RoomPresence> {
-    const { connection, password, pace } = this.#options;
+    const { connection, clock, password, pace } = this.#options;
     const { xml } = connection;
     const history = this.#historyWanted();
     const answered = new Promise<RoomPresence>((resolve, reject) => {
@@ -297,7 +298,7 @@ export class XmppRoom implements RoomView {
     );
     this.#phase = "entering";
     await connection.send(xml("presence", { to: `${this.jid}/${nick}` }, x));
-    const own = await this.#within(pace.answerMs, answered);
+    const own = await within(answered, { clock, ms: pace.answerMs, signal: connection.session });
     if (own === undefined) throw new Error("the room does not answer");
     return own;
   }
@@ -434,13 +435,6 @@ export class XmppRoom implements RoomView {
 
   get #hasArchive(): boolean {
     return this.#features.has(MAM);
-  }
-
-  /** Undefined when the time is over first. */
-  #within<Value>(ms: number, promise: Promise<Value>): Promise<Value | undefined> {
-    const { promise: over, resolve } = Promise.withResolvers<undefined>();
-    const cancel = this.#options.clock.after(ms, () => resolve(undefined));
-    return Promise.race([promise, over]).finally(cancel);
   }
 }
 
