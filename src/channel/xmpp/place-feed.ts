@@ -173,8 +173,8 @@ export class PlaceFeed {
     messages: readonly Archived[],
     { when, isOver }: { when: When; isOver: () => boolean },
   ): Promise<void> {
-    // What came live as well is heard as that.
-    const live = new Set(this.#buffer.map(({ id }) => id));
+    // What came live as well is heard as that; what the server had kept for us has its place here.
+    const live = new Set(this.#buffer.filter(({ when }) => when === "live").map(({ id }) => id));
     for (const { id, at, message } of messages) {
       if (live.has(id)) continue;
       if (!(await this.#putInTime({ message, id, at, when }, isOver))) return;
