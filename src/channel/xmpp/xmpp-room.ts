@@ -49,6 +49,7 @@ const DISCO = "http://jabber.org/protocol/disco#info";
 const MOST_NICKS = 4;
 const SUBJECT_MS = 5_000;
 const CATCH_UP_TRIES = 3;
+const CLOSED_ARCHIVE = new Set(["forbidden", "not-allowed"]);
 const GOOD_STAY_MS = 300_000;
 /** Somebody has to let us in: it is asked seldom. */
 const UNINVITED_MS = 600_000;
@@ -72,6 +73,7 @@ export class XmppRoom implements RoomView {
   #features = new Set<string>();
   #ownOccupantId: string | undefined;
   #isModerator = false;
+  #isArchiveClosed = false;
   #name: string | undefined;
   #topic: string | undefined;
   #phase: "outside" | "entering" | "inside" = "outside";
@@ -253,7 +255,11 @@ export class XmppRoom implements RoomView {
       } catch (err) {
         if (isOver()) return;
         log.error({ err, room: this.jid, attempt }, "xmpp: the room's archive does not answer");
-        if (attempt === CATCH_UP_TRIES) {
+        if (CLOSED_ARCHIVE.has(conditionOf(err))) {
+          // It is not for us: from now on the room's own history has to do.
+          this.#isArchiveClosed = true;
+          isRead = false;
+        } else if (attempt === CATCH_UP_TRIES) {
           isRead = false;
           await this.#feed.giveUp();
           break;
@@ -434,7 +440,7 @@ export class XmppRoom implements RoomView {
   }
 
   get #hasArchive(): boolean {
-    return this.#features.has(MAM);
+    return this.#features.has(MAM) && !this.#isArchiveClosed;
   }
 }
 
