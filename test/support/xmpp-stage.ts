@@ -17,6 +17,8 @@ export class XmppListener {
   cursor: string | null = null;
   /** While set, nothing can be stored. */
   isBroken = false;
+  /** Timers of the channel that have neither rung nor been cancelled. */
+  openTimers = 0;
   channel: Channel;
   readonly jid: string;
   readonly #account: XmppAccount;
@@ -66,6 +68,12 @@ export class XmppListener {
       return status.state === "online" && (status.problems ?? []).length === 0;
     });
     return this;
+  }
+
+  /** Fails when the channel leaves a timer behind. */
+  async stop(): Promise<void> {
+    await this.channel.stop();
+    await until("no timer is left open", () => this.openTimers === 0, 200);
   }
 
   /** Another process with the same store. */
@@ -125,7 +133,25 @@ export class XmppListener {
     };
     return createXmppChannel({
       account: this.#account,
-      clock: systemClock,
+      clock: {
+        now: () => systemClock.now(),
+        after: (ms, call) => {
+          let isOpen = true;
+          this.openTimers += 1;
+          const close = (): void => {
+            if (isOpen) this.openTimers -= 1;
+            isOpen = false;
+          };
+          const cancel = systemClock.after(ms, () => {
+            close();
+            call();
+          });
+          return () => {
+            close();
+            cancel();
+          };
+        },
+      },
       chance: () => 0,
       log: { info: keep, warn: keep, error: keep },
       pace: this.#pace,
@@ -180,7 +206,7 @@ export class XmppStage {
 
   /** Everybody goes; between two tests. */
   async clear(): Promise<void> {
-    await Promise.all(this.#bots.splice(0).map((bot) => bot.channel.stop()));
+    await Promise.all(this.#bots.splice(0).map((bot) => bot.stop()));
     await Promise.all(this.#people.splice(0).map((person) => person.logout()));
   }
 }

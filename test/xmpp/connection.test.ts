@@ -121,6 +121,20 @@ describe.each(SERVERS)("the connection, on %s", (_kind, start) => {
     expect(joins.map(({ attrs }) => attrs.type)).toEqual([undefined]);
   });
 
+  it("G-XMP-04 a room that it waits for is not forgotten over a cut that is resumed", async () => {
+    const room = stage.room();
+    const { proxy, service } = await line();
+    const eve = await stage.person("eve");
+    await eve.join(room, "Eve");
+    await eve.configure(room, { "muc#roomconfig_persistentroom": "1", "muc#roomconfig_membersonly": "1" });
+    const bot = await stage.bot({ service, rooms: [room] }, { isReady: false });
+    await bot.complains(/members only/);
+    await eve.setsRole(room, { jid: bot.jid, affiliation: "member" });
+    proxy.cut();
+    await bot.ready();
+    expect(bot.log.join("\n")).toContain("is down");
+  });
+
   it("G-XMP-06 a line gone silent is noticed; what was sent into it arrives once", async () => {
     const room = stage.room();
     const { proxy, service } = await line();

@@ -19,7 +19,7 @@ describe("a bad server", () => {
     const { rooms = [], tls = { insecure: true }, pace = {} } = options;
     const account = { user: "mohe", service: impostor.service, tls, rooms };
     const bot = new XmppListener({ domain: IMPOSTOR_DOMAIN, service: () => "", ca: "" }, account, pace);
-    open.push({ stop: () => bot.channel.stop() });
+    open.push(bot);
     await bot.start();
     return { impostor, bot };
   }
@@ -93,7 +93,7 @@ describe("a bad server", () => {
     };
     const account = { user: "mohe", service: impostor.service, tls: { insecure: true } };
     const bot = new XmppListener({ domain: IMPOSTOR_DOMAIN, service: () => "", ca: "" }, account);
-    open.push({ stop: () => bot.channel.stop() });
+    open.push(bot);
     await bot.start();
     await until("its presence", () => impostor.heard.join("").includes("<presence"));
     expect(early).toEqual([]);

@@ -48,7 +48,7 @@ describe("a room service", () => {
     };
     const account = { user: "mohe", service: impostor.service, tls: { insecure: true }, rooms: [ROOM] };
     const bot = new XmppListener({ domain: IMPOSTOR_DOMAIN, service: () => "", ca: "" }, account, pace);
-    open.push({ stop: () => bot.channel.stop() });
+    open.push(bot);
     await bot.start();
     return { impostor, bot, joins: () => joins };
   }
@@ -156,6 +156,26 @@ describe("a room service", () => {
     const words = retraction.replace("BY", `${ROOM}/Owner`);
     impostor.says(`<message type='groupchat' from='${ROOM}' ${to} id='r1'>${words}</message>`);
     expect(await bot.hearsDeletion()).toMatchObject({ messageId: "s-1", isModeration: true, source: { chatId: ROOM } });
+  });
+
+  it("an archive that is closed to us: the room's own history has to do", async () => {
+    const entry = (nick: string, join: number): string =>
+      own(nick) + (join === 1 ? "" : says("Ann", "m1", "1", delay) + says("Ann", "m2", "2", delay)) + subject;
+    const { impostor, bot, joins } = await meet(entry, { rejoinMs: 10 });
+    const usually = impostor.answer;
+    impostor.answer = (part) => {
+      const id = / id="([^"]+)"/.exec(part)?.[1];
+      if (/^<iq[\s\S]*urn:xmpp:mam:2/.test(part) && part.includes(`to="${ROOM}"`))
+        return `<iq type='error' id='${id}' from='${ROOM}'><error type='auth'><forbidden xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>`;
+      return usually(part)?.replace("<feature", "<feature var='urn:xmpp:mam:2'/><feature") ?? null;
+    };
+    await bot.ready();
+    impostor.says(says("Ann", "m1", "1"));
+    expect(await bot.hears("m1")).toMatchObject({ isHistory: false });
+    impostor.says(gone(["110", "333"]));
+    await until("it is back", () => joins() === 2);
+    expect(await bot.hears("m2")).toMatchObject({ isCaughtUp: true });
+    expect(bot.texts()).toEqual(["m1", "m2"]);
   });
 
   it("A4 words wait while the archive is read, but not to be put in somebody else's mouth", async () => {

@@ -3,6 +3,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import type { Inbox } from "../channel.ts";
 import { type Mark, type Marks, readCursor, writeCursor } from "./cursor.ts";
+import { pause } from "./pause.ts";
 
 const LONGEST_TEXT = 16 * 1024 * 1024;
 const BATCH = 100;
@@ -29,8 +30,7 @@ export class Hearing {
   #queue: Hearsay[] = [];
   #size = 0;
   #work: Promise<void> | null = null;
-  #isStopped = false;
-  #wake = (): void => undefined;
+  readonly #stopped = new AbortController();
 
   constructor({ inbox, clock, log, mostWaiting }: { inbox: Inbox; clock: Clock; log: Log; mostWaiting: number }) {
     if (inbox.hear === undefined) throw new Error("The XMPP channel needs an inbox that hears.");
@@ -46,14 +46,16 @@ export class Hearing {
     return this.#marks[place];
   }
 
-  get isStopped(): boolean {
-    return this.#isStopped;
+  /** Aborted when the channel stops. */
+  get stopped(): AbortSignal {
+    return this.#stopped.signal;
   }
 
   /** False: there is no room for it. */
   put(heard: Hearsay): boolean {
     const size = sizeOf(heard);
-    if (this.#isStopped || this.#queue.length >= this.#mostWaiting || this.#size + size > LONGEST_TEXT) return false;
+    if (this.stopped.aborted || this.#queue.length >= this.#mostWaiting || this.#size + size > LONGEST_TEXT)
+      return false;
     this.#queue.push(heard);
     this.#size += size;
     this.#work ??= this.#run();
@@ -67,10 +69,9 @@ export class Hearing {
 
   /** What was not handed on comes again. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    this.#stopped.abort();
     this.#queue = [];
     this.#size = 0;
-    this.#wake();
     await this.settled();
   }
 
@@ -95,22 +96,12 @@ export class Hearing {
         this.#marks = marks;
         return;
       } catch (err) {
-        if (this.#isStopped) return;
+        if (this.stopped.aborted) return;
         this.#log.error({ err, events: events.length }, "xmpp: what was heard could not be stored; it is tried again");
-        await this.#pause(wait);
-        if (this.#isStopped) return;
+        await pause(this.#clock, wait, this.stopped);
+        if (this.stopped.aborted) return;
       }
     }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(ms, resolve);
-      this.#wake = () => {
-        cancel();
-        resolve();
-      };
-    });
   }
 }
 

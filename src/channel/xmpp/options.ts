@@ -24,7 +24,7 @@ export interface XmppRoom {
 }
 
 export interface XmppTls {
-  /** PEM, or the path of a PEM file: trusted besides nothing else. */
+  /** PEM, or the path of a PEM file: trusted instead of the authorities that Node knows. */
   readonly ca?: string;
   /** Takes any certificate, and a server without encryption. */
   readonly insecure?: boolean;

@@ -5,6 +5,7 @@ import type { Log } from "../../util/log.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import type { Mark } from "./cursor.ts";
 import type { Hearing } from "./hearing.ts";
+import { pause } from "./pause.ts";
 import type { PrivateIdentity } from "./private-address.ts";
 import { Recent } from "./recent.ts";
 
@@ -100,7 +101,7 @@ export class PlaceFeed {
   /** Reads what was missed. Rejects when the archive does not answer; then it can be called again. */
   async catchUp({ hasArchive, signal }: { hasArchive: boolean; signal: AbortSignal }): Promise<void> {
     const round = this.#round;
-    const isOver = (): boolean => signal.aborted || round !== this.#round || this.#options.hearing.isStopped;
+    const isOver = (): boolean => signal.aborted || round !== this.#round || this.#options.hearing.stopped.aborted;
     this.#hasArchive = hasArchive;
     do {
       this.#isBehind = false;
@@ -114,7 +115,7 @@ export class PlaceFeed {
   async giveUp(): Promise<void> {
     this.#isHeld = this.#mark !== undefined;
     const round = this.#round;
-    const isOver = (): boolean => round !== this.#round || this.#options.hearing.isStopped;
+    const isOver = (): boolean => round !== this.#round || this.#options.hearing.stopped.aborted;
     await this.#flush(isOver);
     if (!isOver()) this.#goLive();
   }
@@ -172,8 +173,8 @@ export class PlaceFeed {
     messages: readonly Archived[],
     { when, isOver }: { when: When; isOver: () => boolean },
   ): Promise<void> {
-    // What came live as well is heard as that.
-    const live = new Set(this.#buffer.map(({ id }) => id));
+    // What came live as well is heard as that; what the server had kept for us has its place here.
+    const live = new Set(this.#buffer.filter(({ when }) => when === "live").map(({ id }) => id));
     for (const { id, at, message } of messages) {
       if (live.has(id)) continue;
       if (!(await this.#putInTime({ message, id, at, when }, isOver))) return;
@@ -235,15 +236,15 @@ export class PlaceFeed {
 
   async #recover(round: number): Promise<void> {
     const { hearing, log, place, clock } = this.#options;
-    const signal = new AbortController().signal;
+    const signal = hearing.stopped;
     for (;;) {
       await hearing.settled();
-      if (round !== this.#round || hearing.isStopped) return;
+      if (round !== this.#round || hearing.stopped.aborted) return;
       try {
         return await this.catchUp({ hasArchive: true, signal });
       } catch (err) {
         log.error({ err, place }, "xmpp: the archive does not answer; it is asked again");
-        await new Promise<void>((resolve) => clock.after(RECOVER_MS, resolve));
+        await pause(clock, RECOVER_MS, hearing.stopped);
       }
     }
   }

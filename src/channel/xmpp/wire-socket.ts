@@ -118,6 +118,7 @@ class StreamSocket extends EventEmitter {
     if (socket === null) return;
     if (socket.connecting) socket.destroy();
     else socket.end();
+    this.#cancelGrace();
     this.#cancelGrace = this.#options.clock.after(GRACE_MS, () => socket.destroy());
   }
 
@@ -242,6 +243,7 @@ class FrameSocket extends EventEmitter {
     const socket = this.#socket;
     if (socket === null) return;
     socket.close();
+    this.#cancelGrace();
     this.#cancelGrace = this.#options.clock.after(GRACE_MS, () => socket.terminate());
   }
 }

@@ -7,6 +7,7 @@ import { createEchoMark } from "./echo-mark.ts";
 import { Hearing } from "./hearing.ts";
 import { bareOf, localOf } from "./jid.ts";
 import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
+import { pause } from "./pause.ts";
 import { XmppConnection } from "./xmpp-connection.ts";
 import { XmppDirect } from "./xmpp-direct.ts";
 import { XmppRoom } from "./xmpp-room.ts";
@@ -128,7 +129,7 @@ class XmppChannel implements Channel {
       const covers = ({ chatId }: Target): boolean => (place === "" ? !rooms.has(chatId) : bareOf(chatId) === place);
       // A channel that stops in the middle has not read it all.
       this.#fireAndLog(
-        hearing.settled().then(() => (hearing.isStopped ? undefined : inbox.caughtUp?.(covers, hasArchive))),
+        hearing.settled().then(() => (hearing.stopped.aborted ? undefined : inbox.caughtUp?.(covers, hasArchive))),
       );
     };
     const onEcho = (id: string, externalId = id): void => parts.sender.echoed(id, externalId);
@@ -165,7 +166,7 @@ class XmppChannel implements Channel {
     for (const room of rooms.values()) room.enter();
     const until = this.#options.clock.now() + ROOMS_MS;
     while ([...rooms.values()].some(({ state }) => state.is === "joining") && this.#options.clock.now() < until) {
-      await this.#tick();
+      await pause(this.#options.clock, 50, session);
       if (session.aborted) return;
     }
     await direct.catchUp();
@@ -193,12 +194,6 @@ class XmppChannel implements Channel {
         for (const room of this.#parts.rooms.values()) room.checkIfSilent(silentMs);
       }
       this.#goRound();
-    });
-  }
-
-  #tick(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#options.clock.after(50, resolve);
     });
   }
 

@@ -125,6 +125,8 @@ export class XmppConnection {
     this.#session.abort();
     if (client === null) return;
     if (wasOnline) await client._closeStream(1_000).catch(() => undefined);
+    // Whatever of a login still waits ends with this, and its timer.
+    else client.emit("error", new Error("the channel was stopped"));
     await client.stop();
     client.removeAllListeners();
     client.on("error", () => undefined);

@@ -8,6 +8,7 @@ import { StanzaError } from "./iq-desk.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
 import { Occupants, type RoomPresence, readPresence } from "./occupants.ts";
 import type { XmppPace } from "./options.ts";
+import { pause, within } from "./pause.ts";
 import { PlaceFeed } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
 import { readMessage } from "./read-stanza.ts";
@@ -49,6 +50,7 @@ const DISCO = "http://jabber.org/protocol/disco#info";
 const MOST_NICKS = 4;
 const SUBJECT_MS = 5_000;
 const CATCH_UP_TRIES = 3;
+const CLOSED_ARCHIVE = new Set(["forbidden", "not-allowed"]);
 const GOOD_STAY_MS = 300_000;
 /** Somebody has to let us in: it is asked seldom. */
 const UNINVITED_MS = 600_000;
@@ -73,6 +75,7 @@ export class XmppRoom implements RoomView {
   #features = new Set<string>();
   #ownOccupantId: string | undefined;
   #isModerator = false;
+  #isArchiveClosed = false;
   #name: string | undefined;
   #topic: string | undefined;
   #phase: "outside" | "entering" | "inside" = "outside";
@@ -258,7 +261,7 @@ export class XmppRoom implements RoomView {
   }
 
   async #enter(isStale: () => boolean): Promise<void> {
-    const { connection, pace, log, onCaughtUp } = this.#options;
+    const { connection, clock, pace, log, onCaughtUp } = this.#options;
     const signal = connection.session;
     const isOver = (): boolean => isStale() || signal.aborted;
     this.#phase = "outside";
@@ -275,7 +278,7 @@ export class XmppRoom implements RoomView {
     if (isOver()) return;
     if (own.codes.has("201")) await this.#configure();
     if (own.codes.has("201") || this.#features.size === 0) await this.#look();
-    await this.#within(SUBJECT_MS, subject);
+    await within(subject, { clock, ms: SUBJECT_MS, signal });
     if (isOver()) return;
     this.#phase = "inside";
     let isRead = this.#hasArchive;
@@ -286,12 +289,16 @@ export class XmppRoom implements RoomView {
       } catch (err) {
         if (isOver()) return;
         log.error({ err, room: this.jid, attempt }, "xmpp: the room's archive does not answer");
-        if (attempt === CATCH_UP_TRIES) {
+        if (CLOSED_ARCHIVE.has(conditionOf(err))) {
+          // It is not for us: from now on the room's own history has to do.
+          this.#isArchiveClosed = true;
+          isRead = false;
+        } else if (attempt === CATCH_UP_TRIES) {
           isRead = false;
           await this.#feed.giveUp();
           break;
         }
-        await this.#within(pace.rejoinMs * attempt, new Promise<void>(() => undefined));
+        await pause(clock, pace.rejoinMs * attempt, signal);
       }
     }
     if (isOver()) return;
@@ -312,7 +319,7 @@ export class XmppRoom implements RoomView {
   }
 
   async #joinAs(nick: string): Promise<RoomPresence> {
-    const { connection, password, pace } = this.#options;
+    const { connection, clock, password, pace } = this.#options;
     const { xml } = connection;
     const history = this.#historyWanted();
     const answered = new Promise<RoomPresence>((resolve, reject) => {
@@ -331,7 +338,7 @@ export class XmppRoom implements RoomView {
     );
     this.#phase = "entering";
     await connection.send(xml("presence", { to: `${this.jid}/${nick}` }, x));
-    const own = await this.#within(pace.answerMs, answered);
+    const own = await within(answered, { clock, ms: pace.answerMs, signal: connection.session });
     if (own === undefined) throw new Error("the room does not answer");
     return own;
   }
@@ -467,14 +474,7 @@ export class XmppRoom implements RoomView {
   }
 
   get #hasArchive(): boolean {
-    return this.#features.has(MAM);
-  }
-
-  /** Undefined when the time is over first. */
-  #within<Value>(ms: number, promise: Promise<Value>): Promise<Value | undefined> {
-    const { promise: over, resolve } = Promise.withResolvers<undefined>();
-    const cancel = this.#options.clock.after(ms, () => resolve(undefined));
-    return Promise.race([promise, over]).finally(cancel);
+    return this.#features.has(MAM) && !this.#isArchiveClosed;
   }
 }
 
