@@ -466,11 +466,13 @@ export class TurnRunner {
     // Where nobody is there who could be asked, it is denied at once.
     // So is a second question under the id of an open one: an answer could not say which of them it is for.
     const isByWords = canBeAskedThere(live.turn);
-    if (live.stopReason !== null || !(live.canBeAsked || isByWords) || live.isOpen(event.id)) {
+    const isAskable = live.stopReason === null && event.closed?.aborted !== true && (live.canBeAsked || isByWords);
+    if (!isAskable || live.isOpen(event.id)) {
       event.answer(null);
       return;
     }
     const cancel = clock.after(config.turn.permissionTimeoutMs, () => live.deny(event.id));
+    event.closed?.addEventListener("abort", () => live.deny(event.id), { once: true });
     live.ask({
       ...event,
       answer: (optionId) => {

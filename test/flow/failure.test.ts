@@ -504,6 +504,30 @@ describe("an agent that keeps no rules", () => {
   });
 });
 
+test("H12 T7 a question that the agent takes back is not open any more, and counts for no limit", async () => {
+  const back = new AbortController();
+  const asking = Promise.withResolvers<void>();
+  const stage = await oddStage({
+    async turn(_, { onEvent }) {
+      await asking.promise;
+      await onEvent({ ...QUESTION, answer: () => undefined, closed: back.signal });
+      return new Promise(() => undefined);
+    },
+  });
+  const words = await stage.says("one");
+  const seen: unknown[] = [];
+  stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  asking.resolve();
+  await stage.rests();
+  expect(seen).toMatchObject([{ type: "permission", id: "q" }]);
+  back.abort();
+  const late = { person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" };
+  expect(() => stage.gateway.answerPermission(late)).toThrow("This question is not open any more.");
+  await stage.passes(11 * 60_000);
+  expect(await stage.answer(words)).toMatchObject({ turn: { state: "failed", reason: "timeout" } });
+  await stage.end();
+});
+
 const OWNER: Person = { id: "owner", role: "owner" };
 const QUESTION = {
   type: "permission",
