@@ -54,7 +54,7 @@ import { Telemetry } from "./telemetry/telemetry.ts";
 import type { Watcher } from "./turn/live-turn.ts";
 import { TurnAnswers } from "./turn/turn-answers.ts";
 import { TurnQueue } from "./turn/turn-queue.ts";
-import { TurnRunner } from "./turn/turn-runner.ts";
+import { mayAnswer, TurnRunner } from "./turn/turn-runner.ts";
 import { type Clock, systemClock } from "./util/clock.ts";
 import { type IdSource, randomIds } from "./util/ids.ts";
 import type { Log } from "./util/log.ts";
@@ -503,8 +503,8 @@ export class Gateway {
   answerPermission(request: { person: Person; turnId: number; id: string; optionId: string | null }): void {
     const live = this.#runner.live(request.turnId);
     if (live === undefined) throw new TertuliaError("request_invalid", "This turn does not run any more.");
-    const isTheirs = request.person.role === "owner" || live.turn.authority.personId === request.person.id;
-    if (!isTheirs) throw new TertuliaError("forbidden", "This question is for somebody else.");
+    if (!mayAnswer(request.person, live.turn))
+      throw new TertuliaError("forbidden", "This question is for somebody else.");
     live.answer(request.id, request.optionId);
   }
 

@@ -4,6 +4,7 @@ import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
 import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { oneLine } from "../context/untrusted.ts";
+import type { Person } from "../conversation/person.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
 import type { Notice } from "../message/notice.ts";
@@ -493,7 +494,10 @@ export class TurnRunner {
   questionsOf(conversationId: number): readonly OpenQuestion[] {
     return [...this.#live.values()]
       .filter(({ turn }) => turn.conversationId === conversationId)
-      .flatMap(({ turn, questions }) => questions.map((question) => ({ turnId: turn.id, ...question })));
+      .flatMap(({ turn, questions }) => {
+        const isAskedThere = turn.target.door === "pull" || canBeAskedThere(turn);
+        return questions.map((question) => ({ turnId: turn.id, isAskedThere, ...question }));
+      });
   }
 
   async #showText(live: LiveTurn, text = live.text): Promise<void> {
@@ -569,6 +573,12 @@ function trialOf(
   const { name: chosen, before, isOnTrial } = material.home.runtime;
   const isPossible = outcome === "passed" || (before !== null && config.runtimes[before] !== undefined);
   return isOnTrial && isPossible ? { trial: { chosen, runtime: runtime.name, outcome } } : {};
+}
+
+/** H12: the owner, or who asked, where it is asked there. */
+export function mayAnswer({ id, role }: Person, turn: Turn): boolean {
+  const isTheirs = turn.authority.personId === id && (turn.target.door === "pull" || canBeAskedThere(turn));
+  return role === "owner" || isTheirs;
 }
 
 /** H12: at a door that is written to, only where those who read the question are those who may answer it: the owner, or one person alone. */
