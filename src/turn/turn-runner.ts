@@ -334,20 +334,29 @@ export class TurnRunner {
     return result === "lost" ? lostEnding() : { result, lease };
   }
 
-  async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
+  async #acquire({ live, material, runtime, limits }: Run): Promise<Lease | TurnEnding> {
     const { pool, config, ground, store, events, onAsked } = this.#options;
     const turnId = live.turn.id;
     events.step({ kind: "asked", turnId, runtime: runtime.name });
+    const endWait = (): void => {
+      live.isQueuing = false;
+      limits.sign();
+    };
+    live.isQueuing = true;
     try {
       const acquiring = pool.acquire({
         sessionId: live.turn.sessionId,
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
-        request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal }),
+        request: () => {
+          endWait();
+          return openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal });
+        },
       });
       onAsked(live.turn.sessionId);
       const lease = await acquiring;
+      endWait();
       events.step({ kind: "opened", turnId, cold: lease.cold, how: lease.how });
       return lease;
     } catch (cause) {
@@ -438,7 +447,7 @@ export class TurnRunner {
   async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
     limits.sign();
     if (event.type === "permission") {
-      await this.#ask(live, event);
+      await this.#ask(live, limits, event);
       return;
     }
     if (event.type === "job" && live.stopReason?.kind !== "lost") {
@@ -462,7 +471,7 @@ export class TurnRunner {
     }
   }
 
-  async #ask(live: LiveTurn, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {
+  async #ask(live: LiveTurn, limits: TurnLimits, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {
     const { clock, config } = this.#options;
     // Where nobody is there who could be asked, it is denied at once.
     // So is a second question under the id of an open one: an answer could not say which of them it is for.
@@ -478,6 +487,7 @@ export class TurnRunner {
       ...event,
       answer: (optionId) => {
         cancel();
+        limits.sign();
         event.answer(optionId);
       },
     });
