@@ -53,7 +53,7 @@ import { Telemetry } from "./telemetry/telemetry.ts";
 import type { Watcher } from "./turn/live-turn.ts";
 import { TurnAnswers } from "./turn/turn-answers.ts";
 import { TurnQueue } from "./turn/turn-queue.ts";
-import { TurnRunner } from "./turn/turn-runner.ts";
+import { mayAnswer, TurnRunner } from "./turn/turn-runner.ts";
 import { type Clock, systemClock } from "./util/clock.ts";
 import { type IdSource, randomIds } from "./util/ids.ts";
 import type { Log } from "./util/log.ts";
@@ -117,8 +117,9 @@ export class Gateway {
   readonly #ground: ContextGround;
   readonly #secret: string;
   readonly #options: GatewayOptions;
-  /** By name; one that is not configured any more ends with the gateway. */
   readonly #runtimes: Map<string, Runtime>;
+  /** Not configured any more: turns may still run on them, and they end with the gateway. */
+  readonly #retired = new Set<Runtime>();
   /** Accounts that were removed while this gateway runs. */
   readonly #gone = new Set<string>();
   /** By account. */
@@ -363,6 +364,8 @@ export class Gateway {
     for (const [name, runtime] of createRuntimes(config, this.#runtimesOptions()))
       if (!this.#runtimes.has(name)) this.#runtimes.set(name, runtime);
     this.#config = config;
+    for (const [name, runtime] of [...this.#runtimes])
+      if (config.runtimes[name] === undefined) this.#retire(name, runtime);
     if (!isDeepStrictEqual(before.digest, config.digest)) {
       await this.#digestKeeper?.stop();
       this.#digestKeeper = this.#createDigestKeeper(config);
@@ -389,6 +392,14 @@ export class Gateway {
     this.#warnOfSilence();
     this.#log.info({ added, removed, needsRestart }, "the configuration was read anew");
     return needsRestart;
+  }
+
+  /** Under its name another one may come; its handles close as soon as no turn runs on them. */
+  #retire(name: string, runtime: Runtime): void {
+    this.#runtimes.delete(name);
+    this.#retired.add(runtime);
+    for (const handle of this.pool.list())
+      if (handle.runtime === name) this.pool.drop(handle.sessionId, name).catch((cause) => this.#fault(cause));
   }
 
   async #keepPeople(): Promise<void> {
@@ -435,7 +446,7 @@ export class Gateway {
     await this.#queue.stop();
     await this.#outbox.stop();
     await this.pool.close();
-    await Promise.all([...new Set(this.#runtimes.values())].map((runtime) => runtime.close()));
+    await Promise.all([...new Set([...this.#runtimes.values(), ...this.#retired])].map((runtime) => runtime.close()));
     await this.#engine.stop();
     await this.#store.close();
     this.#state = "stopped";
@@ -503,8 +514,8 @@ export class Gateway {
   answerPermission(request: { person: Person; turnId: number; id: string; optionId: string | null }): void {
     const live = this.#runner.live(request.turnId);
     if (live === undefined) throw new TertuliaError("request_invalid", "This turn does not run any more.");
-    const isTheirs = request.person.role === "owner" || live.turn.authority.personId === request.person.id;
-    if (!isTheirs) throw new TertuliaError("forbidden", "This question is for somebody else.");
+    if (!mayAnswer(request.person, live.turn))
+      throw new TertuliaError("forbidden", "This question is for somebody else.");
     live.answer(request.id, request.optionId);
   }
 

@@ -163,7 +163,8 @@ export class Hearing {
 
   /** Words that answer what the agent asks leave for, said to it. */
   #plainAnswer(text: string, isAddressed: boolean, conversation: ConversationRow | null): string | null {
-    const isAsking = isAddressed && conversation !== null && this.#options.questionsOf(conversation.id).length > 0;
+    if (!isAddressed || conversation === null) return null;
+    const isAsking = this.#options.questionsOf(conversation.id).some(({ isAskedThere }) => isAskedThere);
     return isAsking ? plainAnswer(text) : null;
   }
 

@@ -22,7 +22,7 @@ export type NoticeCode =
   | "policy_set" //        /autoreset; args.text: the policy as a sentence
   | "runtime_set" //       /runtime; args.from, args.to, and what the agent is now
   | "permission" //        the agent asks leave; args.title, args.options (a label a line), args.span
-  | "permission_answered" // /allow, /deny; args.label
+  | "permission_answered" // /allow, /deny; args.label; with args.title of which, and args.next, where more is asked
   | "fell_back" //         B7; a runtime failed its first turn; args.from, args.to
   | "home_set" //          /sethome; args.platform
   | "not_done" //          a command changed nothing; args.reason

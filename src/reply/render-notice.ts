@@ -71,7 +71,7 @@ export function renderNotice({ code, args }: Notice): string {
     case "permission":
       return permission(args);
     case "permission_answered":
-      return args.label === "denied" ? "Refused." : `Answered: ${args.label}.`;
+      return answered(args);
     case "fell_back":
       return `The runtime ${args.from} failed its first turn here, so ${args.to} runs this conversation again. Say it once more, or try again with /runtime ${args.from}.`;
     case "handed_off":
@@ -169,6 +169,17 @@ function notDone(reason: string): string {
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;
+}
+
+function answered({ label, title, next }: Notice["args"]): string {
+  const which = title === undefined ? "" : `: ${title}`;
+  const what =
+    label === "denied"
+      ? `Refused${which}.`
+      : title === undefined
+        ? `Answered: ${label}.`
+        : `Answered${which} – ${label}.`;
+  return next === undefined ? what : `${what} The agent also asks leave: ${next}`;
 }
 
 function permission({ title, options, span }: Notice["args"]): string {

@@ -121,6 +121,8 @@ export type TurnEvent =
       readonly title: string;
       readonly options: readonly PermissionOption[];
       answer(optionId: string | null): void;
+      /** Aborts when the agent takes its question back. */
+      readonly closed?: AbortSignal;
     }
   /** Something goes on in the background, or has ended: open, it holds the session's reset for a while (R2). */
   | { readonly type: "job"; readonly id: string; readonly title: string; readonly state: "open" | "closed" };

@@ -1,7 +1,7 @@
 import type { Clock } from "../util/clock.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** How often a turn is looked at, at least: waits for permission are seen then. */
+/** How often a turn is looked at, at least: its waits are seen then. */
 const LOOK_MS = 60_000;
 /** Partial text is made durable at most this often (T8). */
 const PARTIAL_MS = 1_000;
@@ -15,7 +15,7 @@ export interface TurnLimits {
   cancel(): void;
 }
 
-/** Stops the turn after `idleMs` without an event, or after `totalMs`; waits for permission do not count. */
+/** Stops the turn after `idleMs` without an event, or after `totalMs`; waits for permission, and for a place for its agent, do not count. */
 export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: number; totalMs: number }): TurnLimits {
   const { clock, idleMs, totalMs } = options;
   let idleFrom = clock.now();
@@ -30,7 +30,7 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
       idleFrom = Math.min(idleFrom, now);
       totalFrom -= lastCheck - now;
     }
-    if (live.isAsking) {
+    if (live.isAsking || live.isQueuing) {
       idleFrom = now;
       totalFrom += now - lastCheck;
     }

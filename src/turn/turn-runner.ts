@@ -4,6 +4,7 @@ import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
 import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { oneLine } from "../context/untrusted.ts";
+import type { Person } from "../conversation/person.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
 import type { Notice } from "../message/notice.ts";
@@ -333,20 +334,29 @@ export class TurnRunner {
     return result === "lost" ? lostEnding() : { result, lease };
   }
 
-  async #acquire({ live, material, runtime }: Run): Promise<Lease | TurnEnding> {
+  async #acquire({ live, material, runtime, limits }: Run): Promise<Lease | TurnEnding> {
     const { pool, config, ground, store, events, onAsked } = this.#options;
     const turnId = live.turn.id;
     events.step({ kind: "asked", turnId, runtime: runtime.name });
+    const endWait = (): void => {
+      live.isQueuing = false;
+      limits.sign();
+    };
+    live.isQueuing = true;
     try {
       const acquiring = pool.acquire({
         sessionId: live.turn.sessionId,
         runtime,
         restarts: material.runtimeState?.restarts ?? 0,
         signal: live.signal,
-        request: () => openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal }),
+        request: () => {
+          endWait();
+          return openRequestFor(material, { config, ground, reader: store, runtime, signal: live.signal });
+        },
       });
       onAsked(live.turn.sessionId);
       const lease = await acquiring;
+      endWait();
       events.step({ kind: "opened", turnId, cold: lease.cold, how: lease.how });
       return lease;
     } catch (cause) {
@@ -437,7 +447,7 @@ export class TurnRunner {
   async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
     limits.sign();
     if (event.type === "permission") {
-      await this.#ask(live, event);
+      await this.#ask(live, limits, event);
       return;
     }
     if (event.type === "job" && live.stopReason?.kind !== "lost") {
@@ -461,20 +471,23 @@ export class TurnRunner {
     }
   }
 
-  async #ask(live: LiveTurn, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {
+  async #ask(live: LiveTurn, limits: TurnLimits, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {
     const { clock, config } = this.#options;
     // Where nobody is there who could be asked, it is denied at once.
     // So is a second question under the id of an open one: an answer could not say which of them it is for.
     const isByWords = canBeAskedThere(live.turn);
-    if (live.stopReason !== null || !(live.canBeAsked || isByWords) || live.isOpen(event.id)) {
+    const isAskable = live.stopReason === null && event.closed?.aborted !== true && (live.canBeAsked || isByWords);
+    if (!isAskable || live.isOpen(event.id)) {
       event.answer(null);
       return;
     }
     const cancel = clock.after(config.turn.permissionTimeoutMs, () => live.deny(event.id));
+    event.closed?.addEventListener("abort", () => live.deny(event.id), { once: true });
     live.ask({
       ...event,
       answer: (optionId) => {
         cancel();
+        limits.sign();
         event.answer(optionId);
       },
     });
@@ -491,7 +504,10 @@ export class TurnRunner {
   questionsOf(conversationId: number): readonly OpenQuestion[] {
     return [...this.#live.values()]
       .filter(({ turn }) => turn.conversationId === conversationId)
-      .flatMap(({ turn, questions }) => questions.map((question) => ({ turnId: turn.id, ...question })));
+      .flatMap(({ turn, questions }) => {
+        const isAskedThere = turn.target.door === "pull" || canBeAskedThere(turn);
+        return questions.map((question) => ({ turnId: turn.id, isAskedThere, ...question }));
+      });
   }
 
   async #showText(live: LiveTurn, text = live.text): Promise<void> {
@@ -567,6 +583,12 @@ function trialOf(
   const { name: chosen, before, isOnTrial } = material.home.runtime;
   const isPossible = outcome === "passed" || (before !== null && config.runtimes[before] !== undefined);
   return isOnTrial && isPossible ? { trial: { chosen, runtime: runtime.name, outcome } } : {};
+}
+
+/** H12: the owner, or who asked, where it is asked there. */
+export function mayAnswer({ id, role }: Person, turn: Turn): boolean {
+  const isTheirs = turn.authority.personId === id && (turn.target.door === "pull" || canBeAskedThere(turn));
+  return role === "owner" || isTheirs;
 }
 
 /** H12: at a door that is written to, only where those who read the question are those who may answer it: the owner, or one person alone. */

@@ -337,6 +337,28 @@ describe("permissions", () => {
     expect(readFileSync(file, "utf8")).toBe(CANCELLED);
   });
 
+  test("H12: a question that the agent takes back is told to be closed, and a late answer is nobody's", async () => {
+    const session = await stage().open();
+    const cancel = new AbortController();
+    const asked: Extract<TurnEvent, { type: "permission" }>[] = [];
+    const closed = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<string>();
+    const result = ask(session, "ask-withdraw 50", {
+      signal: cancel.signal,
+      onEvent(event) {
+        if (event.type === "text") answered.resolve(event.text);
+        if (event.type !== "permission") return;
+        asked.push(event);
+        event.closed?.addEventListener("abort", () => closed.resolve());
+      },
+    });
+    await closed.promise;
+    expect(await answered.promise).toMatch(/cancelled/);
+    asked[0]?.answer("yes");
+    cancel.abort();
+    expect((await result).outcome).toBe("cancelled");
+  });
+
   test("H12: a question for another session is cancelled unasked", async () => {
     const { text, events } = await hear(await stage().open(), "ask-other");
     expect(text).toBe(CANCELLED);

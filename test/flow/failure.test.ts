@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { Gateway, type Person } from "../../src/gateway.ts";
+import { renderNotice } from "../../src/reply/render-notice.ts";
 import { turnProblem } from "../../src/reply/turn-problem.ts";
 import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -502,6 +503,65 @@ describe("an agent that keeps no rules", () => {
     stage.store.answer = answer;
     await stage.end();
   });
+});
+
+test("H12 T7 a question that the agent takes back is not open any more, and counts for no limit", async () => {
+  const back = new AbortController();
+  const asking = Promise.withResolvers<void>();
+  const stage = await oddStage({
+    async turn(_, { onEvent }) {
+      await asking.promise;
+      await onEvent({ ...QUESTION, answer: () => undefined, closed: back.signal });
+      return new Promise(() => undefined);
+    },
+  });
+  const words = await stage.says("one");
+  const seen: unknown[] = [];
+  stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  asking.resolve();
+  await stage.rests();
+  expect(seen).toMatchObject([{ type: "permission", id: "q" }]);
+  back.abort();
+  const late = { person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" };
+  expect(() => stage.gateway.answerPermission(late)).toThrow("This question is not open any more.");
+  await stage.passes(11 * 60_000);
+  expect(await stage.answer(words)).toMatchObject({ turn: { state: "failed", reason: "timeout" } });
+  await stage.end();
+});
+
+test("H12 of two open questions /allow answers the older one, and says which, and what is still asked", async () => {
+  const answers: string[] = [];
+  const asking = Promise.withResolvers<void>();
+  const stage = await oddStage({
+    async turn(_, { onEvent }) {
+      await asking.promise;
+      const both = ["Remove all files", "Read the weather"].map((title) => {
+        const answered = Promise.withResolvers<void>();
+        const answer = (option: string | null): void => {
+          answers.push(`${title}: ${option}`);
+          answered.resolve();
+        };
+        void onEvent({ ...QUESTION, id: title, title, answer });
+        return answered.promise;
+      });
+      await Promise.all(both);
+      return { outcome: "done", text: "ok" };
+    },
+  });
+  const words = await stage.says("one");
+  stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+  asking.resolve();
+  await stage.rests();
+  const reply = async (text: string): Promise<string> => {
+    const said = await stage.says(text);
+    await stage.rests();
+    return said.kind === "command" ? renderNotice(said.reply) : said.kind;
+  };
+  expect(await reply("/deny")).toBe("Refused: Remove all files. The agent also asks leave: Read the weather");
+  expect(await reply("/allow")).toBe("Answered: yes.");
+  expect(answers).toEqual(["Remove all files: null", "Read the weather: y"]);
+  expect(await stage.answer(words)).toMatchObject({ text: "ok" });
+  await stage.end();
 });
 
 const OWNER: Person = { id: "owner", role: "owner" };

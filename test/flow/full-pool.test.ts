@@ -14,16 +14,23 @@ describe("more conversations than places for agents", () => {
   let clock: ManualClock;
   let gateway: Gateway;
 
-  const open = async (maxWarm: number): Promise<void> => {
+  const open = async (
+    maxWarm: number,
+    { maxMemoryMb, memoryMb, ...turn }: { maxMemoryMb?: number; memoryMb?: number; turnIdleTimeoutMs?: number } = {},
+  ): Promise<void> => {
     folder = temporaryFolder();
     clock = createManualClock(Date.UTC(2026, 10, 30, 12));
     const base = loadConfig({ flags: { home: folder.path }, env: {} });
     gateway = new Gateway({
-      config: { ...base, pool: { ...base.pool, maxWarm } },
+      config: {
+        ...base,
+        pool: { ...base.pool, maxWarm, ...(maxMemoryMb === undefined ? {} : { maxMemoryMb }) },
+        turn: { ...base.turn, ...turn },
+      },
       store: openSqliteStore({ path: `${folder.path}/state.db`, clock }),
       log: silentLog,
       clock,
-      runtimes: { demo: createDemoRuntime({ clock }) },
+      runtimes: { demo: { ...createDemoRuntime({ clock }), ...(memoryMb === undefined ? {} : { memoryMb }) } },
     });
     await gateway.start();
   };
@@ -59,6 +66,21 @@ describe("more conversations than places for agents", () => {
     for (let n = 0; n < 200 && (await fateOf(third))?.fate !== "answered"; n++) await clock.advance(100);
     expect(await fateOf(third)).toEqual({ fate: "answered" });
     expect(await fateOf(follower)).toEqual({ fate: "answered" });
+  });
+
+  test("B4 T7: a wait for memory counts for no limit of the turn", async () => {
+    await gateway.stop();
+    folder.remove();
+    await open(8, { maxMemoryMb: 100, memoryMb: 80, turnIdleTimeoutMs: 60_000 });
+    const first = await says("a", "slow 1500");
+    await settles();
+    const second = await says("b", "say at last");
+    for (let n = 0; n < 3_000 && (await fateOf(second))?.fate !== "answered"; n++) {
+      await clock.advance(100);
+      expect((await fateOf(second))?.fate).not.toBe("failed");
+    }
+    expect(await fateOf(first)).toEqual({ fate: "answered" });
+    expect(await fateOf(second)).toEqual({ fate: "answered" });
   });
 
   test("B4 T4: those who wait begin in the order in which they came, and a busy chat does not overtake them", async () => {

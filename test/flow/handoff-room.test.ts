@@ -244,9 +244,23 @@ describe("who reads along", () => {
         const bob = stage.bob("console", { agent: "mohe" });
         const running = await sayAndWatch(stage, room);
         expect(() => bob.allows(running.words, running.question, "allow")).toThrow(/somebody else/);
+        // Who asked has seen no question: neither a word nor a command of hers is its answer, wherever it comes from.
+        const carol = room.person("carol");
+        await carol.says("@mohe /allow");
+        await stage.rests();
+        expect(room.shows().at(-1)).toBe("mohe: The agent asks for nothing here now.");
+        await carol.says("@mohe ok");
+        await stage.rests();
+        expect(room.shows().at(-1)).toBe("carol: @mohe ok");
+        const asCarol = {
+          person: { id: "carol", role: "member" },
+          turnId: running.words.turnId,
+          optionId: "allow",
+        } as const;
+        expect(() => stage.gateway.answerPermission({ ...asCarol, id: running.question })).toThrow(/somebody else/);
         stage.alice("console", { agent: "mohe" }).allows(running.words, running.question, "allow");
         await stage.quiets();
-        expect(room.shows().at(-1)).toBe("mohe: You answered: allow");
+        expect(room.shows()).toContain("mohe: You answered: allow");
         running.stop();
       },
       { ...SHARED, people: { ...ALICE_AND_BOB, carol: { accounts: [{ platform: "xmpp", id: "carol@test" }] } } },

@@ -67,3 +67,32 @@ test(
     { people: { bob: { tokens: ["bob-bob-bob-bob-bob"] } } },
   ),
 );
+
+test(
+  "G6 B7 a runtime that was taken out ends its agents, and comes back as it is described then",
+  httpStory(
+    async (stage) => {
+      const reads = async (runtimes: object, runtime: string): Promise<void> => {
+        write(stage, { welcome: false, runtimes, agents: { main: { runtime } } });
+        await stage.gateway.reload(loadConfig({ flags: { home: stage.home }, env: {} }));
+      };
+      const asks = async (): Promise<string> => {
+        const words = { model: "main", messages: [{ role: "user" as const, content: "say hi" }] };
+        const asked = stage.client().chat.completions.create(words, { headers: { "x-tertulia-conversation": "c" } });
+        return asked.then(
+          ({ choices }) => choices[0]?.message.content ?? "",
+          (error: Error) => error.message,
+        );
+      };
+      expect(await asks()).toBe("hi");
+      expect(stage.gateway.pool.list()).toMatchObject([{ runtime: "x", state: "warm" }]);
+      await reads({}, "demo");
+      await until(() => stage.gateway.pool.list().length === 0);
+      expect(await asks()).toBe("hi");
+      await reads({ x: { kind: "acp", command: "no-such-agent" } }, "x");
+      expect(await asks()).toContain("no-such-agent");
+      expect(await stage.gateway.reload(stage.gateway.config)).toEqual([]);
+    },
+    { welcome: false, runtimes: { x: { kind: "demo" } }, agents: { main: { runtime: "x" } } },
+  ),
+);

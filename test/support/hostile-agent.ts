@@ -249,6 +249,15 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     await (JSON.stringify(response).includes("cancelled") ? undefined : cancelled());
     return "cancelled";
   },
+  async "ask-withdraw"(sessionId, argument) {
+    // It takes its question back, and goes on.
+    const asked = permission(sessionId);
+    await pause(Number(argument));
+    send({ method: "$/cancel_request", params: { requestId: `call-${calls}` } });
+    say(sessionId, outcome(await asked));
+    await cancelled();
+    return "cancelled";
+  },
   async "ask-twice"(sessionId) {
     const both = await Promise.all([permission(sessionId), permission(sessionId)]);
     say(sessionId, both.map(outcome).join(" "));

@@ -101,7 +101,7 @@ export class TurnRun {
     signal.addEventListener("abort", withdraw, { once: true });
     const title = question.title ?? this.#tools.get(question.toolCallId)?.title ?? "The agent asks for a permission.";
     const decide = (optionId: string | null): void => void this.#decide(id, optionId);
-    void this.#tell({ type: "permission", id, title, options, answer: decide });
+    void this.#tell({ type: "permission", id, title, options, answer: decide, closed: signal });
     try {
       return await answered.promise;
     } finally {

@@ -1,3 +1,4 @@
+import { oneLine } from "../../context/untrusted.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { CommandEvent } from "../../store/store.ts";
 import { type Command, type OpenQuestion, textNotice } from "./command.ts";
@@ -17,7 +18,7 @@ export const allow: Command = {
       context.args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(context.args) - 1];
     if (chosen === undefined)
       return { effect: { kind: "none" }, reply: textNotice(`There is no such answer.\n${asked(question)}`) };
-    return answer(question, chosen.id, chosen.label);
+    return answer(context.questions, chosen.id, chosen.label);
   },
 };
 
@@ -26,8 +27,7 @@ export const deny: Command = {
   aliases: [],
   summary: "/deny          refuse what the agent asks leave for",
   async run(context) {
-    const question = context.questions.at(0);
-    return question === undefined ? nothing() : answer(question, null, "denied");
+    return context.questions.length === 0 ? nothing() : answer(context.questions, null, "denied");
   },
 };
 
@@ -35,12 +35,18 @@ function nothing(): Answer {
   return { effect: { kind: "none" }, reply: textNotice("The agent asks for nothing here now.") };
 }
 
-function answer({ turnId, id }: OpenQuestion, optionId: string | null, label: string): Answer {
-  return { effect: { kind: "answer", turnId, id, optionId }, reply: { code: "permission_answered", args: { label } } };
+/** The oldest one is answered; where there are more it is said which that was, and what is asked next. */
+function answer([question, next]: readonly OpenQuestion[], optionId: string | null, label: string): Answer {
+  const { turnId, id, title } = question!;
+  const which = next === undefined ? {} : { title: oneLine(title), next: oneLine(next.title) };
+  return {
+    effect: { kind: "answer", turnId, id, optionId },
+    reply: { code: "permission_answered", args: { label: oneLine(label), ...which } },
+  };
 }
 
 function asked({ title, options }: OpenQuestion): string {
-  return [title, ...options.map(({ label }, n) => `  ${n + 1}  ${label}`)].join("\n");
+  return [oneLine(title), ...options.map(({ label }, n) => `  ${n + 1}  ${oneLine(label)}`)].join("\n");
 }
 
 /** A plain answer to an open question, where the door has no buttons: the command it stands for. */

@@ -42,6 +42,8 @@ export async function answerCommand(
   if ("unknown" in found)
     return { effect: { kind: "none" }, reply: textNotice(`There is no command /${found.unknown}. /help lists them.`) };
   const { agent, conversation } = place;
+  const isForSpeaker = ({ isAskedThere }: OpenQuestion): boolean =>
+    isAskedThere || place.speaker.person?.role === "owner";
   const runtimeHere = runtimeAt(config, { ...place, platform: place.source.platform });
   return found.command.run({
     ...place,
@@ -51,7 +53,7 @@ export async function answerCommand(
     runtimeHere,
     about: about(agent, runtimeHere.name),
     aboutOn: (runtime) => about(agent, runtime),
-    questions: conversation === null ? [] : questionsOf(conversation.id),
+    questions: conversation === null ? [] : questionsOf(conversation.id).filter(isForSpeaker),
     args: found.args,
     now: clock.now(),
   });

@@ -35,6 +35,8 @@ export interface OpenQuestion {
   readonly id: string;
   readonly title: string;
   readonly options: readonly PermissionOption[];
+  /** Whether who asked sees it at that door; otherwise it is for the owner, wherever she watches (H12). */
+  readonly isAskedThere: boolean;
 }
 
 export interface Command {
