@@ -117,8 +117,8 @@ export class Hearing {
         break;
     }
     if (who.kind === "own") {
-      const { text, saidAt, originId } = heard;
-      return { kind: "own", source, text, saidAt, ...(originId === undefined ? {} : { originId }) };
+      const { text, saidAt, originId, isHistory } = heard;
+      return { kind: "own", source, text, saidAt, isHistory, ...(originId === undefined ? {} : { originId }) };
     }
     return this.#words(account, { ...heard, source }, { who, speaker, house });
   }
@@ -155,6 +155,7 @@ export class Hearing {
       ...base,
       kind: "message",
       addressed: meaning.kind === "command" || meaning.addressed,
+      ...(heard.isHistory ? { isHistory: true } : {}),
       ...(replyTo === undefined ? {} : { replyTo: replyTo.messageId }),
       // Of a stranger's it would say nothing: anybody can repeat an id (G3).
       ...(originId === undefined || who.kind !== "agent" ? {} : { originId }),

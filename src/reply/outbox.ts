@@ -3,6 +3,7 @@ import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Target } from "../message/target.ts";
 import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
+import { originIdOf } from "./origin-id.ts";
 import { deliveryText } from "./render-notice.ts";
 
 /** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
@@ -196,7 +197,7 @@ export class Outbox {
   async #hand(row: DeliveryRow, text: string, sender: MessageSender): Promise<SendResult> {
     try {
       return await sender.send(row.target, text, {
-        idempotencyKey: `tertulia-${row.id}`,
+        idempotencyKey: originIdOf(row),
         signal: this.#abort.signal,
       });
     } catch (cause) {

@@ -102,6 +102,8 @@ export interface MessageEvent extends EventBase {
   readonly replyTo?: string;
   /** Of an agent of ours: the id of the delivery that this is (G3). */
   readonly originId?: string;
+  /** Was said before the account was there. */
+  readonly isHistory?: boolean;
   readonly target: Target;
   readonly rules: AdmitRules;
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
@@ -155,6 +157,8 @@ export interface OwnEvent extends EventBase {
   readonly text: string;
   readonly saidAt: number;
   readonly originId?: string;
+  /** Was said before the account was there. */
+  readonly isHistory: boolean;
 }
 
 /** T6: a message says something else now. By its author only. */

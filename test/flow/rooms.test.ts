@@ -194,6 +194,37 @@ describe("who has said it", () => {
     }),
   );
 
+  test("G3 words from the time of an earlier state are the echo of nothing that is sent now", async () => {
+    const room = new RoomServer();
+    const tell = async (stage: Story): Promise<void> => {
+      await room.person("alice").says("@mohe say first");
+      await stage.quiets();
+    };
+    await story(tell, THREE, { createChannel: room.createChannel })();
+    const [old] = room.keys;
+    await story(
+      async (stage) => {
+        // A new state counts its deliveries from 1 again; the room still has what the old one sent.
+        room.onSend = async ({ text }) => {
+          if (text !== "again") return;
+          room.onSend = null;
+          await room.speaksAs("mohe@test", "first", { originId: old!, isHistory: true });
+          await room.speaksAs("mohe@test", "again", { isHistory: true });
+        };
+        await stage.passes(1_000);
+        await room.person("alice").says("@mohe say again");
+        await stage.quiets();
+        const words = stage.sql("SELECT body, author_id FROM message WHERE author_kind = 'agent' ORDER BY body");
+        expect(words.map(({ body }) => body)).toEqual(["again", "again", "first"]);
+        const sent = stage.sql("SELECT m.body, d.ext_id FROM delivery d JOIN message m ON m.id = d.message_id");
+        expect(sent).toEqual([{ body: "again", ext_id: room.lines.find(({ text }) => text === "again")!.id }]);
+      },
+      THREE,
+      { createChannel: room.createChannel },
+    )();
+    expect(new Set(room.keys).size).toBe(2);
+  });
+
   test(
     "G3 G-HND-07 the echo of a delivery confirms it; a notice of one agent is no word for another",
     inRoom(

@@ -134,9 +134,15 @@ export class RoomServer {
   readonly #told = new Map<string, string[]>();
 
   /** Somebody speaks under the account of an agent, and not through the gateway: another client of it, or a script. */
-  async speaksAs(account: string, text: string, room = "core"): Promise<string> {
+  async speaksAs(account: string, text: string, more: Partial<HeardMessage> & { room?: string } = {}): Promise<string> {
     const { nick, config } = this.#accounts.get(account)!;
-    return this.#shows({ nick, jid: config.id, room, text, more: {} });
+    const { room = "core", ...heard } = more;
+    return this.#shows({ nick, jid: config.id, room, text, more: heard });
+  }
+
+  /** The keys of the agents' own messages, as their channels have sealed them into the ids. */
+  get keys(): readonly string[] {
+    return [...this.#sent.keys()];
   }
 
   /** What stands in the room, as `nick: text`. */

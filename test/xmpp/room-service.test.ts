@@ -116,12 +116,28 @@ describe("a room service", () => {
     ["321", /members only/],
     ["322", /members only/],
     ["301", /banned/],
+    ["307", /kicked/],
   ])("G-XMP-05 put out by a decision (%s): out, and it says why", async (code, words) => {
     const { impostor, bot, joins } = await meet(usual);
     await bot.ready();
     impostor.says(gone(["110", code]));
     await bot.complains(words);
     expect(joins()).toBe(1);
+  });
+
+  it("G-XMP-05 a nick that was asked for just before a kick brings nobody back", async () => {
+    const { impostor, bot } = await meet(usual);
+    await bot.ready();
+    const left = new Promise<string>((resolve) => {
+      const { answer } = impostor;
+      impostor.answer = (part) => {
+        if (part.includes('type="unavailable"')) resolve(part);
+        return answer?.(part) ?? null;
+      };
+    });
+    impostor.says(gone(["110", "307"]) + own("mohe-2"));
+    expect(await left).toContain(`${ROOM}/mohe-2`);
+    await bot.complains(/kicked/);
   });
 
   it("G-XMP-04 conflict, and conflict again: the waits grow, and then it is in", async () => {

@@ -48,8 +48,6 @@ export interface XmppPace {
   /** The same for joining a room again. */
   readonly rejoinMs: number;
   readonly longestRejoinMs: number;
-  /** The first wait after a moderator threw the account out of a room. */
-  readonly kickedMs: number;
   /** From the socket to the session. */
   readonly loginMs: number;
   /** A room shows a message to its author too: how long that may take on a connection that works. */
@@ -72,7 +70,6 @@ export const PACE: XmppPace = {
   longestReconnectMs: 60_000,
   rejoinMs: 1_000,
   longestRejoinMs: 600_000,
-  kickedMs: 60_000,
   loginMs: 30_000,
   echoMs: 30_000,
   silentMs: 300_000,

@@ -82,7 +82,6 @@ export class XmppRoom implements RoomView {
   /** Goes up with every join: what an older one still waits for is nobody's business. */
   #round = 0;
   #failures = 0;
-  #kicks = 0;
   #joinedAt: number | null = null;
   #heardAt = 0;
   #cancelRetry = (): void => undefined;
@@ -353,6 +352,11 @@ export class XmppRoom implements RoomView {
 
   #ownPresence(presence: RoomPresence): void {
     if (!presence.isGone) {
+      if (this.#state.is === "closed") {
+        // The nick was asked for just before we were thrown out: to the service that is somebody who comes in.
+        this.#leave(presence.nick);
+        return;
+      }
       this.#ownOccupantId = presence.occupant.occupantId;
       this.#isModerator = presence.isModerator;
       this.#joinedAt ??= this.#options.clock.now();
@@ -368,8 +372,8 @@ export class XmppRoom implements RoomView {
   }
 
   #thrownOut(presence: RoomPresence): void {
+    if (this.#state.is === "closed") return;
     const { codes } = presence;
-    const { pace } = this.#options;
     const by = presence.actor === undefined ? "" : ` by ${presence.actor}`;
     this.#round += 1;
     this.#phase = "outside";
@@ -377,23 +381,15 @@ export class XmppRoom implements RoomView {
     if (presence.isDestroyed) this.#close(`the room was destroyed${because(presence)}`);
     else if (codes.has("301")) this.#close(`the account was banned${by}${because(presence)}`);
     else if (codes.has("321") || codes.has("322")) this.#close(`the room is for members only now${because(presence)}`);
-    else if (codes.has("307") && !codes.has("333")) {
-      const wait = pace.kickedMs * 2 ** Math.min(this.#kicks, 10);
-      this.#kicks += 1;
-      this.#goAway(
-        `the account was kicked${by}${because(presence)}`,
-        Math.min(wait, Math.max(pace.longestRejoinMs, pace.kickedMs)),
-      );
-    } else this.#goAway("the room's service put the account out", this.#nextWait());
+    // Whoever threw it out has decided so: coming back by itself would be a quarrel (G-XMP-05). With 333 it was no person.
+    else if (codes.has("307") && !codes.has("333")) this.#close(`the account was kicked${by}${because(presence)}`);
+    else this.#goAway("the room's service put the account out", this.#nextWait());
   }
 
   /** After a good stay the waits begin anew. */
   #endStay(): void {
     const { clock } = this.#options;
-    if (this.#joinedAt !== null && clock.now() - this.#joinedAt >= GOOD_STAY_MS) {
-      this.#failures = 0;
-      this.#kicks = 0;
-    }
+    if (this.#joinedAt !== null && clock.now() - this.#joinedAt >= GOOD_STAY_MS) this.#failures = 0;
     this.#joinedAt = null;
   }
 
@@ -431,6 +427,13 @@ export class XmppRoom implements RoomView {
     this.#cancelRetry();
     this.#state = { is: "closed", reason };
     this.#options.log.error({ room: this.jid, reason }, "xmpp: out of the room for good");
+  }
+
+  #leave(nick: string): void {
+    const { connection, log } = this.#options;
+    connection
+      .send(connection.xml("presence", { to: `${this.jid}/${nick}`, type: "unavailable" }))
+      .catch((err) => log.warn({ err, room: this.jid }, "xmpp: the room could not be left"));
   }
 
   #takeNickBack(): void {

@@ -252,7 +252,8 @@ function deliveryOfColleague(db: Database, event: MessageEvent | CommandEvent): 
   if (speaker.author.kind !== "agent" || isOwnDoor(source.platform)) return undefined;
   const { platform, chatId = "", messageId: externalId } = source;
   const originId = event.kind === "message" ? event.originId : undefined;
-  const found = deliveryOfEcho(db, { platform, chatId, externalId, originId, text });
+  const isHistory = event.kind === "message" && event.isHistory === true;
+  const found = deliveryOfEcho(db, { platform, chatId, externalId, originId, text, isHistory });
   if (found !== undefined && externalId !== undefined && found.ext_id === null)
     db.run("UPDATE delivery SET ext_id = ? WHERE id = ?", externalId, found.id);
   return found;
@@ -772,8 +773,9 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   const known = seen(db, batch.account, event.eventId);
   if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null, lane: null };
   const { platform, chatId = "", messageId: externalId } = event.source;
-  const { originId, text } = event;
-  const delivery = deliveryOfEcho(db, { platform, chatId, externalId, originId, text, account: batch.account });
+  const { originId, text, isHistory } = event;
+  const echo = { platform, chatId, externalId, originId, text, isHistory, account: batch.account };
+  const delivery = deliveryOfEcho(db, echo);
   if (delivery !== undefined) {
     confirmDelivery(db, delivery, externalId);
     remember(db, batch, event.eventId, delivery.message_id);

@@ -2,14 +2,12 @@ import { afterHuman, afterTurn, type LoopState, mayAnswer, QUIET } from "../../c
 import type { Author } from "../../message/message.ts";
 import { accountId, type Platform } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
+import { readOriginId } from "../../reply/origin-id.ts";
 import { deliveryText } from "../../reply/render-notice.ts";
 import type { Database } from "./database.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
 /** What rooms need inside `admit`: who reads along (H7), how often agents have answered each other (G5), and which words are our own (G3). */
-
-/** The outbox's idempotency key of a delivery, as a platform gives it back. */
-const ORIGIN_ID = /^tertulia-(\d{1,15})$/;
 
 /** Whoever has written in a place reads it; our agents are nobody else (H7). */
 export function addReader(db: Database, placeId: number, author: Author, now: number): void {
@@ -84,13 +82,17 @@ export interface Echo {
   /** Of the account that wrote them; absent where another account of ours has heard them. */
   readonly account?: string;
   readonly text: string;
+  /** What was said before we were there is nothing that is on its way. */
+  readonly isHistory: boolean;
 }
 
 /** The delivery that words of one of our accounts are, if any: by our own id, by the platform's, by what is on its way at this moment. */
 export function deliveryOfEcho(db: Database, echo: Echo): DeliveryRecord | undefined {
-  const origin = ORIGIN_ID.exec(echo.originId ?? "")?.[1];
+  const origin = readOriginId(echo.originId ?? "");
   const byOrigin =
-    origin === undefined ? undefined : db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ?", Number(origin));
+    origin === null
+      ? undefined
+      : db.get<DeliveryRecord>("SELECT * FROM delivery WHERE id = ? AND created_at = ?", origin.id, origin.createdAt);
   // Our own id says enough: of a private message through a room the address differs from the chat.
   if (byOrigin !== undefined && isOf(byOrigin, echo)) return byOrigin;
   const known =
@@ -98,7 +100,7 @@ export function deliveryOfEcho(db: Database, echo: Echo): DeliveryRecord | undef
       ? []
       : db.all<DeliveryRecord>("SELECT * FROM delivery WHERE ext_id = ?", echo.externalId);
   const byId = known.find((row) => isThere(row, echo));
-  if (byId !== undefined) return byId;
+  if (byId !== undefined || echo.isHistory) return byId;
   return db
     .all<DeliveryRecord>(
       "SELECT * FROM delivery INDEXED BY delivery_open WHERE state IN('queued','sending','streaming') AND attempt > 0",
