@@ -405,6 +405,18 @@ test("D9: what was brought in is no part of our own digest: its other writer kee
   expect(await gateway!.gateway.digest()).toEqual({ sections: [], notes: [] });
 });
 
+test("D2, H13: what was brought in and went on here is told, under the door where it went on", async () => {
+  fill("v30");
+  await bringIn();
+  await start();
+  await say("/resume Holiday");
+  await say("echo on we go");
+  const { sections } = await gateway!.gateway.digest();
+  expect(
+    sections.map(({ platform, sessionId, pairs }) => [platform, sessionId, pairs.map(({ user }) => user)]),
+  ).toEqual([["terminal", "hermes_20260413_080000_aaaaaaaa", ["echo on we go"]]]);
+});
+
 test("E3: what cannot be brought in is said", async () => {
   state = hermesState(path());
   expect(await call("import", "hermes", "--state", join(folder.path, "none.db"))).toMatchObject({
