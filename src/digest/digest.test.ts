@@ -89,7 +89,7 @@ describe("D3: pairs", () => {
       row("assistant", "to two", 2),
       row("assistant", "more", 3),
     ];
-    expect(pairsOf(rows).map(({ user, reply }) => [user, reply])).toEqual([
+    expect(pairsOf(rows, 20).map(({ user, reply }) => [user, reply])).toEqual([
       ["one", null],
       ["two", "to two"],
     ]);
@@ -190,6 +190,16 @@ describe("D4, D5: what is written", () => {
       const text = renderCompact({ sections: [section], notes: [] }, { lang: "en" });
       expect(text).not.toContain(key.slice(0, 12));
       if (text.includes("sk-p")) expect(text).toContain("sk-p…m3N4".replace("m3N4", key.slice(-4)));
+    }
+  });
+
+  test("D6: a key at the end of what is looked at of a message is not shown in half", () => {
+    const key = ["sk", "proj", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4"].join("-");
+    for (const most of [16_000, 60_000]) {
+      for (const before of [5, 12, 20]) {
+        const section = talk([row("user", `look:${" ".repeat(most - 5 - before)}${key} ${"z".repeat(9)}`, 0)])!;
+        expect(section.pairs[0]?.user).not.toContain(key.slice(0, before));
+      }
     }
   });
 

@@ -91,7 +91,7 @@ export async function readDigest(source: DigestSource, settings: DigestSettings,
 
 export function sectionOf({ platform, sessionId, rows }: Talk, settings: DigestSettings): Section | null {
   const segment = lastSegment(withoutNoise(rows, settings.noise), settings.idleMinutes * 60_000);
-  const pairs = pairsOf(segment).slice(-settings.limit);
+  const pairs = pairsOf(segment, settings.limit);
   if (pairs.length === 0) return null;
   const said = segment.findLast((row) => row.role !== "other" && row.at !== null);
   return { platform, sessionId, lastAt: said?.at ?? null, pairs };
@@ -130,22 +130,29 @@ export function lastSegment(rows: readonly DigestRow[], idleMs: number): readonl
   return rows;
 }
 
-/** D3: each user line with the first answer that has text, before the next user line. */
-export function pairsOf(segment: readonly DigestRow[]): readonly Pair[] {
+/** D3: each user line with the first answer that has text, before the next user line; of them the last `most`. */
+export function pairsOf(segment: readonly DigestRow[], most: number): readonly Pair[] {
   const pairs: { user: string | null; reply: string | null; at: number | null }[] = [];
   for (const { role, text, at } of segment) {
-    if (role === "user") pairs.push({ user: shown(text), reply: null, at });
+    if (role === "user") pairs.push({ user: text, reply: null, at });
     else if (role === "assistant" && text.trim() !== "") {
       const last = pairs.at(-1);
-      if (last === undefined) pairs.push({ user: null, reply: shown(text), at });
-      else last.reply ??= shown(text);
+      if (last === undefined) pairs.push({ user: null, reply: text, at });
+      else last.reply ??= text;
     }
   }
-  return pairs;
+  // Masking takes longest: only what is shown is masked.
+  return pairs.slice(-most).map(({ user, reply, at }) => ({
+    user: user === null ? null : shown(user),
+    reply: reply === null ? null : shown(reply),
+    at,
+  }));
 }
 
 /** What is looked at of one message; far more than is shown. */
-const LOOKED_AT = 60_000;
+const LOOKED_AT = 16_000;
+/** A longer word than this is no key, and is cut anywhere. */
+const LONGEST_KEY = 4_000;
 /** Of a line in the file, in code points. */
 const LINE = 1_000;
 
@@ -154,10 +161,18 @@ const BLANK = /[\s\p{Cc}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]+/gu;
 
 /** One line, masked before anything is cut away (D6), with nothing in it that could be a marker of a block, or move the cursor. */
 function shown(text: string): string {
-  const seen = text.slice(0, LOOKED_AT).toWellFormed().replace(UNSEEN, "");
+  const seen = beginningOf(text).toWellFormed().replace(UNSEEN, "");
   const line = maskSecrets(seen).replace(BLANK, " ").trim().replaceAll("<!--", "‹!--").replaceAll("-->", "--›");
   if (line === "") return NO_TEXT;
   return isLoaded(line) ? LEFT_OUT : shortened(line, LINE);
+}
+
+/** Without the word that the end would cut in two: half a key does not show that it is one. */
+function beginningOf(text: string): string {
+  if (text.length <= LOOKED_AT) return text;
+  let end = LOOKED_AT;
+  while (end > LOOKED_AT - LONGEST_KEY && /\S/.test(text.charAt(end - 1))) end--;
+  return text.slice(0, end > LOOKED_AT - LONGEST_KEY ? end : LOOKED_AT);
 }
 
 export const NO_TEXT = "[no text]";

@@ -1,6 +1,7 @@
 import { fork } from "node:child_process";
 import {
   chmodSync,
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -123,6 +124,15 @@ describe("D7: writing", () => {
     expect(changes(installDigest("en", options()).files)).toEqual(["created", "created"]);
     expect(lstatSync(path("AGENTS.md")).isSymbolicLink()).toBe(true);
     expect(read("notes", "real.md")).toContain("CROSS-PLATFORM:BEGIN");
+  });
+
+  test("D7: a file stays its owner's where the superuser writes it", () => {
+    installDigest("en", options());
+    // Only the superuser can give a file away; for everybody else it is his own, and stays so.
+    const uid = process.getuid?.() === 0 ? 65_534 : statSync(path("AGENTS.md")).uid;
+    chownSync(path("AGENTS.md"), uid, statSync(path("AGENTS.md")).gid);
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(statSync(path("AGENTS.md")).uid).toBe(uid);
   });
 
   test("D7: a file that was made read only stays as it is, and that is said", () => {

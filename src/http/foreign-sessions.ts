@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import { isKeyName } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway, Person } from "../gateway.ts";
 import { jsonBody } from "./body.ts";
@@ -8,7 +9,8 @@ import type { Env } from "./wire.ts";
 /** A batch of messages is larger than what a door sends. */
 const BATCH_LIMIT = 64_000_000;
 
-const time = z.int().nonnegative();
+/** What a date can be. */
+const time = z.int().nonnegative().max(8_640_000_000_000_000);
 const Message = z.strictObject({
   id: z.int().positive(),
   role: z.enum(["user", "assistant"]),
@@ -18,7 +20,7 @@ const Message = z.strictObject({
 });
 const Session = z.strictObject({
   id: z.string().min(1),
-  freshId: z.string().min(1),
+  freshId: z.string().regex(/^[\w.-]{1,120}$/),
   parentId: z.string().nullable(),
   ownerPerson: z.string().nullable(),
   platform: z.string().min(1),
@@ -39,12 +41,15 @@ export function foreignSessions(gateway: Gateway): Hono<Env> {
   });
   app.post("/:runtime", async (context) => {
     requireOwner(context.get("caller"));
+    const runtime = context.req.param("runtime");
+    if (!isKeyName(runtime))
+      throw new TertuliaError("request_invalid", "The name of a program is of small letters, digits, - and _.");
     const { agent, sessions } = await jsonBody(context, Batch, BATCH_LIMIT);
     const plain = sessions.map(({ messages, ...session }) => ({
       ...session,
       messages: messages.map(({ author, ...message }) => ({ ...message, ...(author === undefined ? {} : { author }) })),
     }));
-    return context.json(await gateway.import({ runtime: context.req.param("runtime"), agent, sessions: plain }));
+    return context.json(await gateway.import({ runtime, agent, sessions: plain }));
   });
   return app;
 }

@@ -683,7 +683,7 @@ export interface StoreReader {
   }): Promise<readonly EntryRow[]>;
   /**
    * D9: sessions of a person whose home is a direct chat or a terminal of that person, each with the platform of its home and the time of
-   * its last user or assistant entry. Jobs, imported sessions and those without a word are not among them.
+   * its last user or assistant entry. Jobs and those without a word are not among them, nor is what was imported and did not go on here.
    */
   directSessions(personId: string): Promise<readonly DirectSession[]>;
   /** The last things said in such a session, oldest first, without what was said in places that are not the person's own. */

@@ -332,6 +332,40 @@ test("A4: over HTTP only the owner brings anything in", async () => {
   }
 });
 
+test("E2: over HTTP what is no session of another program is refused, and nothing of it comes in", async () => {
+  state = hermesState(path());
+  await start();
+  const session = { ...SENT, messages: [{ id: 1, role: "user", text: "hi", at: at(8) * 1000 }] };
+  const answers = [];
+  for (const [runtime, sent] of [
+    ["hermes", { ...session, freshId: "../../etc/passwd" }],
+    ["hermes", { ...session, openedAt: 9_000_000_000_000_000 }],
+    ["He%20r%2F..", session],
+    ["hermes", session],
+  ] as const) {
+    const { status } = await fetch(`${gateway!.url}/api/foreign/${runtime}`, {
+      method: "POST",
+      body: JSON.stringify({ agent: "main", sessions: [sent] }),
+      headers: { authorization: `Bearer ${gateway!.ownerToken}`, "content-type": "application/json" },
+    });
+    answers.push(status);
+  }
+  expect(answers).toEqual([400, 400, 400, 200]);
+  expect(cameOver()).toEqual(["hermes_a: hi"]);
+});
+
+const SENT = {
+  id: "a",
+  freshId: "hermes_a",
+  parentId: null,
+  ownerPerson: "owner",
+  platform: "cli",
+  title: null,
+  openedAt: 1,
+  endedAt: 2,
+  endReason: "imported",
+};
+
 /** A gateway that knows this person, and the token he sends. */
 async function tokenOf(person: string): Promise<string> {
   const token = "0123456789abcdef";
@@ -369,6 +403,18 @@ test("D9: what was brought in is no part of our own digest: its other writer kee
   await bringIn();
   await start();
   expect(await gateway!.gateway.digest()).toEqual({ sections: [], notes: [] });
+});
+
+test("D2, H13: what was brought in and went on here is told, under the door where it went on", async () => {
+  fill("v30");
+  await bringIn();
+  await start();
+  await say("/resume Holiday");
+  await say("echo on we go");
+  const { sections } = await gateway!.gateway.digest();
+  expect(
+    sections.map(({ platform, sessionId, pairs }) => [platform, sessionId, pairs.map(({ user }) => user)]),
+  ).toEqual([["terminal", "hermes_20260413_080000_aaaaaaaa", ["echo on we go"]]]);
 });
 
 test("E3: what cannot be brought in is said", async () => {

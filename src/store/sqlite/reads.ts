@@ -600,17 +600,23 @@ export class SqliteReader implements StoreReader {
   }
 
   async directSessions(personId: string): Promise<readonly DirectSession[]> {
+    // What was brought in has no door here; what went on has the one where something was said last.
     const rows = this.db.all<{ sessionId: string; platform: Platform; key: string; lastAt: number | null }>(
-      `SELECT s.id AS sessionId, p.platform, c.key,
+      `SELECT s.id AS sessionId, c.key,
+         CASE WHEN f.session_id IS NULL THEN p.platform ELSE
+           (SELECT q.platform FROM entry e JOIN message m ON m.id = e.message_id JOIN place q ON q.id = m.place_id
+            WHERE e.session_id = s.id ORDER BY e.seq DESC LIMIT 1) END AS platform,
          (SELECT m.admitted_at FROM entry e JOIN message m ON m.id = e.message_id
           WHERE e.session_id = s.id AND e.role IN('user','assistant') ORDER BY e.seq DESC LIMIT 1) AS lastAt
        FROM session s JOIN conversation c ON c.id = s.home JOIN place p ON p.id = c.place_id
-       WHERE s.owner_person = ?1 AND c.person_id = ?1 AND c.kind = 'kept' AND p.chat_type = 'dm'`,
+         LEFT JOIN foreign_session f ON f.session_id = s.id
+       WHERE s.owner_person = ?1 AND c.person_id = ?1 AND c.kind = 'kept' AND p.chat_type = 'dm'
+         AND (f.session_id IS NULL OR s.seq > f.entries)`,
       personId,
     );
     return rows.flatMap(({ key, lastAt, ...row }) => {
       const { form } = parseSessionKey(key);
-      return lastAt === null || (form !== "chat" && form !== "person") ? [] : [{ ...row, lastAt }];
+      return lastAt === null || form === "job" ? [] : [{ ...row, lastAt }];
     });
   }
 

@@ -2,18 +2,30 @@
 
 import { maskOf } from "./mask.ts";
 import { type Rule, rule, when } from "./rule.ts";
-import { isCode, isNoPlaceholder, isSentenceWord, isTokenLike, namedValue, spokenValue, valueIn } from "./value.ts";
+import {
+  isCode,
+  isHarmlessValue,
+  isNoPlaceholder,
+  isSentenceWord,
+  isSpokenValue,
+  isTokenLike,
+  namedValue,
+  spokenValue,
+  valueIn,
+} from "./value.ts";
 
-const PASSWORD_NAMES = `pass(?:word|wd|phrase|code|wort)?|pwd|psw|kennwort|contraseña|mot de passe|senha`;
+const PASSWORD_NAMES = `pass(?:word|wd|phrase|code|wort)?|pwd|psw|kennwort|contraseña|mot de passe|senha|hasło|wachtwoord|lösenord`;
 const KEY_NAMES = String.raw`(?:api|app|access|auth|secret|private|account|master|encryption|encrypt|signing|sign|license|licence|service|storage|shared[_-]?access|subscription|consumer|client|session|webhook|deploy|ssh|aes|hmac|jwt|cookie|bot|admin|root|user|server|write|read|project|push|openai|anthropic|deepseek|azure|aws|gcp|google|aliyun|tencent|stripe|github)[\s_-]?(?:secret[\s_-]?)?key|apikey|secret[\s_-]?access[\s_-]?key|secret|client[\s_-]?secret|app[\s_-]?secret|credentials?|token|(?:access|auth|refresh|bearer|bot|id|session|api|csrf|xsrf|personal[\s_-]access|deploy|device|push)[\s_-]?token|authtoken|session[\s_-]?id|[a-z]{0,10}sess(?:id|data|ion_token)?|bduss|bili_jct|sid|(?:pre[\s_-]?)?shared[\s_-]?key|access[\s_-]?key[\s_-]?id|secret[\s_-]?id|connection[\s_-]?string|recovery[\s_-]?code|backup[\s_-]?code|seed[\s_-]?phrase|mnemonic|salt`;
 const CHINESE_NAMES = String.raw`密\s*码|口令|密钥|秘钥|密匙|令牌|私钥|凭证|凭据|验证码|动态码|授权码|校验码|激活码|提取码|支付密码|登录密码|开机密码|暗号|パスワード|密碼|金鑰`;
-const NUMBER_NAMES = String.raw`pin(?:\s?code)?|otp|one[- ]time (?:code|password)|verification code|security code|2fa code|mfa code|cvv|cvc|验证码|动态码|校验码|支付密码|密码|取件码|密\s*码|密碼|口令`;
+const NUMBER_NAMES = String.raw`pin(?:\s?code)?|otp|one[- ]time (?:pass)?(?:code|word)|verification code|security code|2fa code|mfa code|cvv|cvc|验证码|动态码|校验码|支付密码|密码|取件码|密\s*码|密碼|口令`;
 
 /** What stands between name and value: a sign, or a verb; quotes of JSON and code around it. */
 const SIGN = String.raw`["'\x60*_\\]{0,4}(?:\s?\([^)\n]{0,30}\))?\s{0,3}(?:=>|:=|==?|:|：|＝|→|->)\s{0,3}(?:[>|][+-]?\s{1,20})?["'\x60*“「『\\]{0,4}`;
-const VERB = String.raw`["'\x60]?(?:['’]s(?=\s)|\s{1,3}(?:is|to|was|are|equals|set to|changed to|reset to|will be|ist|lautet|es|est)\b|\s{0,3}(?:为|為|是|就是|改成了?|改为|换成了?|设为|设成了?|设置为|用的是|叫|はです|は))(?:\s(?:now|still|again|just)|现在)?\s{0,3}[:：]?\s{0,3}["'\x60“「『*]{0,3}`;
+const VERB = String.raw`["'\x60]?(?:['’]s(?=\s)|\s{1,3}(?:is|to|was|are|equals|set to|changed to|reset to|will be|ist|lautet|es|est|c['’]est)\b|\s{1,3}é(?=\s)|\s{0,3}(?:为|為|是|就是|改成了?|改为|换成了?|设为|设成了?|设置为|用的是|叫|はです|は))(?:\s(?:now|still|again|just)|现在)?\s{0,3}[:：]?\s{0,3}["'\x60“「『*]{0,3}`;
 /** Up to a quote, a space, or a sign that closes; ASCII only, for Chinese has no space behind a value. */
 const VALUE = String.raw`(?<secret>[\x21\x23-\x26\x28-\x5f\x61-\x7e]{3,4000})`;
+/** What it is the password of. */
+const OF = String.raw`(?:\s(?:for|of|to|on|at|from|in|fürs?|fuer|vom|von|des|der|zum|pour|du|de|del|da|do|para)(?:\s[^\s.,;:!?]{1,40}){1,4}?|\s(?:there|here)(?=\s))`;
 /** The beginning of a longer name: AWS_, db., my- */
 const STEM = String.raw`(?<![\w.-])(?<!\barn:[^\s]{0,120})[\w.-]{0,40}?`;
 
@@ -65,10 +77,34 @@ export const nameRules: readonly Rule[] = [
       "gi",
     ),
   ),
+  // In a sentence: "the alarm code at home is 4471"
+  rule(
+    new RegExp(
+      String.raw`\b(?:pin(?:\s?code)?|passcode|(?:alarm|door|gate|entry|lock|safe|access)[\s-]code|türcode|zugangscode|code\spin)(?:${OF})?(?:${VERB}|${SIGN})\s{0,3}(?<secret>\d{4,8}[#*]?)(?![\w.,]\d)(?!\w)`,
+      "gi",
+    ),
+  ),
+  rule(/\b(?:alarm|door|gate|lock|safe)[\s-]code\s{1,2}(?<secret>\d{4,8}[#*]?)(?![\w.,]\d)(?!\w)/gi),
+  // "482913 is your login code"
+  rule(
+    /(?<![\w.,-])(?:G-)?(?<secret>\d{3,4}[ -]?\d{2,4})(?=\s(?:is|ist|est|es)\s(?:your|dein|ihr|votre|su|tu)\b[^\n]{0,60}\b(?:code|passcode|otp|pin|tan|código)\b)/gi,
+  ),
+  // "anna@example.com / Popcorn!Night7"
+  rule(
+    /\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\s{1,3}[/|]\s{1,3}(?<secret>[\x21-\x2e\x30-\x7e]{6,80})/g,
+    when((secret) => isSpokenValue(secret) && /\d/.test(secret) && /[A-Za-z]/.test(secret)),
+  ),
+  // "aws configure set aws_secret_access_key X"
+  rule(
+    /\b(?:set|setx|put|add)\s{1,3}["']?[\w.-]{0,60}(?:key|token|passwo?r?d|secret)["']?\s{1,3}["']?(?<secret>[^\s"']{8,4000})/gi,
+    when((secret) => isNoPlaceholder(secret) && !isCode(secret) && !isHarmlessValue(secret) && isTokenLike(secret)),
+  ),
+  // "Passwort fürs NAS: Katze&Hund77"
+  rule(new RegExp(String.raw`\b(?:${PASSWORD_NAMES}|pw)${OF}${SIGN}${VALUE}`, "gi"), spokenValue),
   // In a sentence: "the password for the router is Sommer2024!"
   rule(
     new RegExp(
-      String.raw`\b(?:${PASSWORD_NAMES}|token|secret|api[\s_-]?key|access[\s_-]?key|key|credentials?)(?:\s(?:for|of|to|on|at|from|in|für|vom|von|des|der|zum)(?:\s[^\s.,;:!?]{1,40}){1,4}?)?${VERB}${VALUE}`,
+      String.raw`\b(?:${PASSWORD_NAMES}|pw|token|secret|api[\s_-]?key|access[\s_-]?key|key|credentials?)(?:${OF})?${VERB}${VALUE}`,
       "gi",
     ),
     spokenValue,
@@ -96,10 +132,13 @@ export const nameRules: readonly Rule[] = [
 /** Codes for the day the phone is lost, one a line or in a row. */
 function codeLists(text: string): string {
   return text.replace(
-    /((?:recovery|backup|scratch|emergency)\s(?:codes?|keys?)|恢复码|备用码|恢复代码)([^\n]{0,40}?[:：\n]\s{0,5})((?:(?:[-*]|\d{1,2}[.)])?\s{0,3}[A-Za-z0-9]{4,10}(?:[ -][A-Za-z0-9]{4,10}){0,5}[\s,;]{0,4}){1,20})/gi,
+    /((?:recovery|backup|scratch|emergency)\s(?:codes?|keys?)|恢复码|备用码|恢复代码)([^\n]{0,40}?(?:[:：\n]|\s(?:are|is|sind))\s{0,5})((?:(?:[-*]|\d{1,2}[.)])?\s{0,3}[A-Za-z0-9]{4,10}(?:[ -][A-Za-z0-9]{4,10}){0,5}[\s,;]{0,4}){1,20})/gi,
     (_, name: string, between: string, list: string) =>
       name +
       between +
-      list.replace(/[A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,5}/g, (code) => (/\d/.test(code) ? maskOf(code) : code)),
+      list.replace(/[A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,5}/g, (code) =>
+        // Behind a verb may stand a sentence, with a year in it.
+        /\d/.test(code) && (code.length > 4 || /[:：\n]\s*$/.test(between)) ? maskOf(code) : code,
+      ),
   );
 }

@@ -35,6 +35,13 @@ export const placeRules: readonly Rule[] = [
     when((secret) => isNoPlaceholder(secret) && !isCode(secret) && !isSentenceWord(secret)),
   ),
   cookies,
+  // auth=("user", "X")
+  rule(
+    /(?:\bauth\s{0,3}[=:]\s{0,3}|\bHTTP(?:Basic|Digest|Proxy)Auth)\(\s{0,3}["'][^"'\n]{1,100}["']\s{0,3},\s{0,3}["'](?<secret>[^"'\n]{3,200})["']/g,
+    when((secret) => isNoPlaceholder(secret) && !isCode(secret)),
+  ),
+  // An account of Twilio's, and its token beside it.
+  rule(/\bAC[a-f0-9]{32}["']?\s{0,3}[,:/]\s{0,3}["']?(?<secret>[a-f0-9]{32})(?![A-Za-z0-9])/g),
   // curl -u user:password
   rule(/(?<=\s)(?:-u|--user|--proxy-user)[\s=]["']?[^\s:"']{1,100}:(?<secret>[^\s"']{3,200})/g, when(isNoPlaceholder)),
   rule(/\b(?:mysql|mysqldump|mysqladmin)\b[^\n]{0,200}?\s-p(?<secret>[^\s'"-][^\s'"]{3,100})/g, when(isNoPlaceholder)),

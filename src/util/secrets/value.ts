@@ -25,6 +25,8 @@ export function namedValue(value: string, named: Named): string {
 function isNamedValue(value: string, { name, sign, isPassword }: Named): boolean {
   if (value.length < (isPassword ? 4 : 8) || !isNoPlaceholder(value) || isCode(value)) return false;
   if (HARMLESS_NAME.test(name)) return false;
+  // "pass: timeout=30s": a verb, and an argument.
+  if (/^pass$/i.test(name) && /^\s*:/.test(sign) && /^[a-z_]+=/i.test(value)) return false;
   if (/^\d+(?:[.,]\d+)?[a-z%]{0,3}$/i.test(value)) return isPassword && /^\d{4,}$/.test(value);
   if (isHarmlessValue(value)) return false;
   if (/^\p{L}+$/u.test(value)) {
