@@ -1,8 +1,4 @@
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent } from "../../store/store.ts";
-import { type Command, type OpenQuestion, textNotice } from "./command.ts";
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
+import { type Command, type CommandAnswer, type OpenQuestion, onlySays } from "./command.ts";
 
 /** H12: answers what the agent asks leave for. Whether the speaker may is decided in `admit`. */
 export const allow: Command = {
@@ -15,8 +11,7 @@ export const allow: Command = {
     const { options } = question;
     const chosen =
       context.args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(context.args) - 1];
-    if (chosen === undefined)
-      return { effect: { kind: "none" }, reply: textNotice(`There is no such answer.\n${asked(question)}`) };
+    if (chosen === undefined) return onlySays(`There is no such answer.\n${asked(question)}`);
     return answer(question, chosen.id, chosen.label);
   },
 };
@@ -31,11 +26,11 @@ export const deny: Command = {
   },
 };
 
-function nothing(): Answer {
-  return { effect: { kind: "none" }, reply: textNotice("The agent asks for nothing here now.") };
+function nothing(): CommandAnswer {
+  return onlySays("The agent asks for nothing here now.");
 }
 
-function answer({ turnId, id }: OpenQuestion, optionId: string | null, label: string): Answer {
+function answer({ turnId, id }: OpenQuestion, optionId: string | null, label: string): CommandAnswer {
   return { effect: { kind: "answer", turnId, id, optionId }, reply: { code: "permission_answered", args: { label } } };
 }
 

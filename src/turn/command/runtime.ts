@@ -1,10 +1,6 @@
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent } from "../../store/store.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
 
 /** B7: what runs this conversation. Whether the speaker may switch it is decided in `admit`. */
 export const runtime: Command = {
@@ -14,22 +10,22 @@ export const runtime: Command = {
   async run(context) {
     const { config, conversation, args } = context;
     const before = conversation?.runtime.before ?? null;
-    if (args === "") return nothing(await listed(context));
+    if (args === "") return onlySays(await listed(context));
     if (args === "default") return to(context, null, context.runtimeHere.configured);
     if (args === "back")
-      return before === null ? nothing("Nothing was switched here yet.") : to(context, before, before);
+      return before === null ? onlySays("Nothing was switched here yet.") : to(context, before, before);
     if (config.runtimes[args] === undefined)
-      return nothing(`There is no runtime ${JSON.stringify(args)}.\n${await listed(context)}`);
+      return onlySays(`There is no runtime ${JSON.stringify(args)}.\n${await listed(context)}`);
     return to(context, args, args);
   },
 };
 
-function nothing(text: string): Answer {
-  return { effect: { kind: "none" }, reply: textNotice(text) };
-}
-
-function to({ runtimeHere: { name: from }, aboutOn }: CommandContext, chosen: string | null, name: string): Answer {
-  if (name === from) return nothing(`${name} runs this conversation already.`);
+function to(
+  { runtimeHere: { name: from }, aboutOn }: CommandContext,
+  chosen: string | null,
+  name: string,
+): CommandAnswer {
+  if (name === from) return onlySays(`${name} runs this conversation already.`);
   return {
     effect: { kind: "runtime", to: chosen, from },
     reply: { code: "runtime_set", args: { from, to: name, ...aboutOn(name) } },
