@@ -4,8 +4,7 @@ import { z } from "zod";
 import { present } from "./config-data.ts";
 import type { Role } from "./conversation/person.ts";
 import { DEFAULT_RESET_POLICY, isTimeZone, type ResetPolicy } from "./conversation/reset-policy.ts";
-import { DEFAULT_KEY_RULES, isKeyName, parseSessionKey } from "./conversation/session-key.ts";
-import { TertuliaError } from "./errors.ts";
+import { DEFAULT_KEY_RULES, isKeyName, isSessionKey } from "./conversation/session-key.ts";
 import { CHAT_TYPES, PLATFORMS, type Platform } from "./message/source.ts";
 import type { BusyMode } from "./store/store.ts";
 
@@ -362,16 +361,6 @@ export const SCHEMA = section({
 
 export type Settings = z.output<typeof SCHEMA>;
 export type Written = z.input<typeof SCHEMA>;
-
-export function isSessionKey(text: string): boolean {
-  try {
-    parseSessionKey(text);
-    return true;
-  } catch (cause) {
-    if (cause instanceof TertuliaError) return false;
-    throw cause;
-  }
-}
 
 function isBareJid(text: string): boolean {
   return /^[^\s@/"'&<>]+@[^\s@/]+$/u.test(text);

@@ -81,15 +81,20 @@ export function effectiveValues(config: Config): Readonly<Record<string, Effecti
   return values;
 }
 
-/** With each runtime where it is described: in its agent, or under its name. */
+/** In the shape of the file: each runtime where it is described, in its agent or under its name. */
 function asWritten(config: Config) {
   const isNamed = (name: string): boolean => config.origins[`runtimes.${name}`] !== undefined;
   const agents = Object.entries(config.agents).map(([name, agent]) => {
     const inPlace = config.origins[`agents.${name}.runtime.kind`] !== undefined || !isNamed(agent.runtime);
     return [name, inPlace ? { ...agent, runtime: config.runtimes[agent.runtime] } : agent] as const;
   });
+  const rooms = Object.entries(config.rooms).map(([name, { chat, ...room }]) => {
+    return [name, chat === undefined ? room : { ...room, platform: chat.platform, chat: chat.id }] as const;
+  });
   return {
     ...config,
+    rooms: Object.fromEntries(rooms),
+    reset: { ...config.reset, jobHoldHours: config.reset.jobHoldMs / 3_600_000 },
     agents: Object.fromEntries(agents),
     runtimes: Object.fromEntries(Object.entries(config.runtimes).filter(([name]) => isNamed(name))),
   };

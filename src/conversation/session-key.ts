@@ -12,6 +12,7 @@
  * Ids that came through the edge have none (S6).
  */
 
+import { TertuliaError } from "../errors.ts";
 import {
   CHAT_TYPES,
   type ChatType,
@@ -252,6 +253,16 @@ export function parseSessionKey(key: string): KeyParts {
   // Building it again is the whole check of the details: names, needless escapes, empty ids, what is left over.
   if (parts === undefined || !builds(parts, key)) throw sourceInvalid("session_key", "is not a session key");
   return parts;
+}
+
+export function isSessionKey(text: string): boolean {
+  try {
+    parseSessionKey(text);
+    return true;
+  } catch (cause) {
+    if (cause instanceof TertuliaError && cause.code === "source_invalid") return false;
+    throw cause;
+  }
 }
 
 function builds(parts: KeyParts, key: string): boolean {

@@ -1,4 +1,4 @@
-import { parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { isSessionKey, parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
 import { isOwnDoor } from "../message/source.ts";
@@ -36,14 +36,4 @@ export function isOwnKey(person: Person, key: string): boolean {
 export function requireOwnKey(person: Person, key: string): void {
   if (isSessionKey(key) && isOwnKey(person, key)) return;
   throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`);
-}
-
-function isSessionKey(key: string): boolean {
-  try {
-    parseSessionKey(key);
-    return true;
-  } catch (cause) {
-    if (cause instanceof TertuliaError && cause.code === "source_invalid") return false;
-    throw cause;
-  }
 }

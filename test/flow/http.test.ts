@@ -277,7 +277,7 @@ describe("streaming", () => {
       const { chunks } = await askStream(stage, "fail", { conversation: "s" });
       const refused = await refusal(heard(chunks));
       expect(refused).toMatchObject({ code: "runtime_failed" });
-      expect(refused.remedy).toContain("tertulia doctor");
+      expect(refused.remedy).toContain("tertulia runtimes");
     }),
   );
 

@@ -7,6 +7,7 @@ import type { Clock } from "../../util/clock.ts";
 import { below, checkHeaders, invalid, isOnThisMachine, readBaseUrl } from "../wire/address.ts";
 import { Connection } from "../wire/connection.ts";
 import { createMask, readRetryAfter, readServerError, type Scene, type Trouble } from "../wire/failures.ts";
+import { parseJson } from "../wire/parse-json.ts";
 
 export interface HermesServerOptions {
   /** Of the runtime, for error sentences. */
@@ -168,12 +169,3 @@ const sessionShape = z.object({
 });
 const messagesShape = z.object({ session_id: z.string().min(1) });
 const healthShape = z.object({ version: z.string().nullish() });
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // A page, not an API: seen by who asked.
-    return undefined;
-  }
-}

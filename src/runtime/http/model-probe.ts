@@ -4,6 +4,7 @@ import type { RuntimeProbe } from "../runtime.ts";
 import { below } from "../wire/address.ts";
 import { Connection } from "../wire/connection.ts";
 import { failureOf, readServerError } from "../wire/failures.ts";
+import { parseJson } from "../wire/parse-json.ts";
 import type { ModelServer } from "./model-server.ts";
 
 const PATIENCE_MS = 5_000;
@@ -101,15 +102,6 @@ async function askModels(server: ModelServer, url: string, signal: AbortSignal):
 function listHeaders({ baseUrl, headers }: ModelServer): Record<string, string> {
   const key = /^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1];
   return baseUrl.hostname !== "api.anthropic.com" || key === undefined ? {} : { "x-api-key": key };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // A page, not an API: seen by who asked.
-    return undefined;
-  }
 }
 
 /** By the neighbouring letters they have in common; of equals the shorter. */

@@ -8,6 +8,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { TurnResult } from "../runtime.ts";
 import { Connection, type Loss } from "./connection.ts";
 import { readRetryAfter, readServerError, type ServerError, type Trouble } from "./failures.ts";
+import { parseJson } from "./parse-json.ts";
 
 export interface CompletionRequest {
   readonly url: string;
@@ -277,13 +278,4 @@ function usageOf(usage: z.infer<typeof usageShape>): Usage {
 function textOf(said: z.infer<typeof content> | null | undefined): string {
   if (said == null || typeof said === "string") return said ?? "";
   return said.map((part) => (part.type == null || part.type === "text" ? (part.text ?? "") : "")).join("");
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // No JSON: whoever asked sees that there is nothing.
-    return undefined;
-  }
 }

@@ -1,9 +1,5 @@
 import { oneLine } from "../../context/untrusted.ts";
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent } from "../../store/store.ts";
-import { type Command, type OpenQuestion, textNotice } from "./command.ts";
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
+import { type Command, type CommandAnswer, type OpenQuestion, onlySays } from "./command.ts";
 
 /** H12: answers what the agent asks leave for. Whether the speaker may is decided in `admit`. */
 export const allow: Command = {
@@ -16,8 +12,7 @@ export const allow: Command = {
     const { options } = question;
     const chosen =
       context.args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(context.args) - 1];
-    if (chosen === undefined)
-      return { effect: { kind: "none" }, reply: textNotice(`There is no such answer.\n${asked(question)}`) };
+    if (chosen === undefined) return onlySays(`There is no such answer.\n${asked(question)}`);
     return answer(context.questions, chosen.id, chosen.label);
   },
 };
@@ -31,12 +26,12 @@ export const deny: Command = {
   },
 };
 
-function nothing(): Answer {
-  return { effect: { kind: "none" }, reply: textNotice("The agent asks for nothing here now.") };
+function nothing(): CommandAnswer {
+  return onlySays("The agent asks for nothing here now.");
 }
 
 /** The oldest one is answered; where there are more it is said which that was, and what is asked next. */
-function answer([question, next]: readonly OpenQuestion[], optionId: string | null, label: string): Answer {
+function answer([question, next]: readonly OpenQuestion[], optionId: string | null, label: string): CommandAnswer {
   const { turnId, id, title } = question!;
   const which = next === undefined ? {} : { title: oneLine(title), next: oneLine(next.title) };
   return {

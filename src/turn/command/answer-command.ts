@@ -1,11 +1,10 @@
 import { type Config, defaultRuntimeOf, runtimeOf } from "../../config.ts";
 import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
-import type { Notice } from "../../message/notice.ts";
 import type { Platform, Source } from "../../message/source.ts";
-import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
+import type { ConversationRow, StoreReader } from "../../store/store.ts";
 import type { Clock } from "../../util/clock.ts";
-import { type CommandContext, type OpenQuestion, textNotice } from "./command.ts";
+import { type CommandAnswer, type CommandContext, type OpenQuestion, onlySays } from "./command.ts";
 import { commandOf } from "./commands.ts";
 
 /** What commands may look at, wherever they are typed. */
@@ -36,11 +35,10 @@ export async function answerCommand(
   text: string,
   place: CommandPlace,
   { config, reader, clock, warmth, about, questionsOf }: CommandMeans,
-): Promise<{ effect: CommandEvent["effect"]; reply: Notice } | null> {
+): Promise<CommandAnswer | null> {
   const found = commandOf(text);
   if (found === null) return null;
-  if ("unknown" in found)
-    return { effect: { kind: "none" }, reply: textNotice(`There is no command /${found.unknown}. /help lists them.`) };
+  if ("unknown" in found) return onlySays(`There is no command /${found.unknown}. /help lists them.`);
   const { agent, conversation } = place;
   const isForSpeaker = ({ isAskedThere }: OpenQuestion): boolean =>
     isAskedThere || place.speaker.person?.role === "owner";

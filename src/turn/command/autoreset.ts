@@ -1,12 +1,8 @@
 import { originOf, rulesFor } from "../../config.ts";
 import { describePolicy, isTimeZone, nextResetAt, type ResetPolicy } from "../../conversation/reset-policy.ts";
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent } from "../../store/store.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
 
 const LONGEST_MINUTES = 525_600;
 const UNIT_MINUTES: Readonly<Record<string, number>> = { m: 1, min: 1, h: 60, d: 1_440 };
@@ -23,7 +19,7 @@ export const autoreset: Command = {
     const { policy: base } = policyHere(context);
     switch (word.toLowerCase()) {
       case "status":
-        return nothing(await statusOf(context));
+        return onlySays(await statusOf(context));
       case "off":
         return set(context, { ...base, mode: "none" });
       case "default":
@@ -33,16 +29,12 @@ export const autoreset: Command = {
       case "daily":
         return daily(context, base, rest);
       default:
-        return nothing(`There is no /autoreset ${word}. It takes: ${USAGE}`);
+        return onlySays(`There is no /autoreset ${word}. It takes: ${USAGE}`);
     }
   },
 };
 
-function nothing(text: string): Answer {
-  return { effect: { kind: "none" }, reply: textNotice(text) };
-}
-
-function set(context: CommandContext, policy: ResetPolicy | null): Answer {
+function set(context: CommandContext, policy: ResetPolicy | null): CommandAnswer {
   const text =
     policy === null
       ? `The configured policy holds here again: ${describePolicy(configured(context).policy)}.`
@@ -50,21 +42,21 @@ function set(context: CommandContext, policy: ResetPolicy | null): Answer {
   return { effect: { kind: "policy", policy }, reply: { code: "policy_set", args: { text } } };
 }
 
-function idle(context: CommandContext, base: ResetPolicy, [time = ""]: readonly string[]): Answer {
+function idle(context: CommandContext, base: ResetPolicy, [time = ""]: readonly string[]): CommandAnswer {
   const [, count, unit] = /^(\d{1,6})(m|min|h|d)$/i.exec(time) ?? [];
   const minutes = Number(count) * (UNIT_MINUTES[unit?.toLowerCase() ?? ""] ?? 0);
   if (!(minutes >= 1 && minutes <= LONGEST_MINUTES))
-    return nothing(`${JSON.stringify(time)} is no time for it: from 1m to 365d, such as 30m, 2h or 3d.`);
+    return onlySays(`${JSON.stringify(time)} is no time for it: from 1m to 365d, such as 30m, 2h or 3d.`);
   return set(context, { ...base, mode: "idle", idleMinutes: minutes });
 }
 
-function daily(context: CommandContext, base: ResetPolicy, [hour = "", zone]: readonly string[]): Answer {
+function daily(context: CommandContext, base: ResetPolicy, [hour = "", zone]: readonly string[]): CommandAnswer {
   const [, digits] = /^(\d{1,2})(?::00)?$/.exec(hour) ?? [];
   const atHour = Number(digits);
   if (!(atHour >= 0 && atHour <= 23))
-    return nothing(`${JSON.stringify(hour)} is no hour for it: full hours from 00:00 to 23:00.`);
+    return onlySays(`${JSON.stringify(hour)} is no hour for it: full hours from 00:00 to 23:00.`);
   if (zone !== undefined && !isTimeZone(zone))
-    return nothing(`${JSON.stringify(zone)} is no time zone: an IANA name is needed, such as Europe/Berlin.`);
+    return onlySays(`${JSON.stringify(zone)} is no time zone: an IANA name is needed, such as Europe/Berlin.`);
   return set(context, { ...base, mode: "daily", atHour, timezone: zone ?? base.timezone });
 }
 

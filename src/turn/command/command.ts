@@ -44,9 +44,15 @@ export interface Command {
   readonly aliases: readonly string[];
   /** One line for /help. */
   readonly summary: string;
-  run(context: CommandContext): Promise<{ effect: CommandEvent["effect"]; reply: Notice }>;
+  run(context: CommandContext): Promise<CommandAnswer>;
 }
 
-export function textNotice(text: string): Notice {
-  return { code: "text", args: { text } };
+export interface CommandAnswer {
+  readonly effect: CommandEvent["effect"];
+  readonly reply: Notice;
+}
+
+/** Changes nothing. */
+export function onlySays(text: string): CommandAnswer {
+  return { effect: { kind: "none" }, reply: { code: "text", args: { text } } };
 }

@@ -1,7 +1,7 @@
 import { bindingState } from "../../conversation/binding.ts";
 import { doorOf } from "../../conversation/door.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { type Command, type CommandContext, onlySays } from "./command.ts";
 import { chosen, SEARCHED } from "./resume.ts";
 
 /** H4, H8: says in which session this chat speaks, hands it to one of the caller's own, or gives it back. Whether he may is decided in `admit`. */
@@ -13,17 +13,14 @@ export const handoff: Command = {
   async run(context) {
     const { args, config, agent } = context;
     const reply = { code: "text", args: {} } as const;
-    if (args === "") return { effect: { kind: "none" }, reply: textNotice(await standing(context)) };
+    if (args === "") return onlySays(await standing(context));
     if (args === "clear") return { effect: { kind: "unbind" }, reply };
     const [, pin, asked = ""] = /^(pin\s+)?(.+)$/s.exec(args) ?? [];
     const session = await ownSession(context, asked.trim());
     if (session === null)
-      return {
-        effect: { kind: "none" },
-        reply: textNotice(
-          `No session of yours with this agent, or more than one, is called ${JSON.stringify(asked)}. Say its whole title or its id.`,
-        ),
-      };
+      return onlySays(
+        `No session of yours with this agent, or more than one, is called ${JSON.stringify(asked)}. Say its whole title or its id.`,
+      );
     const ttlMs = config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
     const binding = pin === undefined ? "live" : "pinned";
     return { effect: { kind: "bind", binding, sessionId: session, ttlMs }, reply };

@@ -1,4 +1,4 @@
-import { type Command, textNotice } from "./command.ts";
+import { type Command, onlySays } from "./command.ts";
 
 /** The list of all commands, itself included. */
 export function help(commands: () => readonly Command[]): Command {
@@ -8,10 +8,7 @@ export function help(commands: () => readonly Command[]): Command {
     summary: "/help         this list",
     async run() {
       const lines = commands().map((command) => `  ${command.summary}`);
-      return {
-        effect: { kind: "none" },
-        reply: textNotice(["Commands work at every door, also while the agent is busy:", ...lines].join("\n")),
-      };
+      return onlySays(["Commands work at every door, also while the agent is busy:", ...lines].join("\n"));
     },
   };
 }

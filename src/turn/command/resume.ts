@@ -1,14 +1,11 @@
 import { doorOf } from "../../conversation/door.ts";
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent, SessionRow } from "../../store/store.ts";
+import type { SessionRow } from "../../store/store.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { type Command, type CommandContext, onlySays } from "./command.ts";
 
 const LISTED = 10;
 /** How many of the last sessions a title is looked for in. */
 export const SEARCHED = 500;
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
 
 /** R6: lists the caller's own sessions of this agent, and goes back to one. Whether he may is decided in `admit`. */
 export const resume: Command = {
@@ -17,7 +14,7 @@ export const resume: Command = {
   summary: "/resume [n|title]  your sessions with this agent; with a number or the beginning of a title, back to it",
   async run(context) {
     const sessions = await sessionsFor(context);
-    if (context.args === "") return nothing(listed(context, sessions.slice(0, LISTED)));
+    if (context.args === "") return onlySays(listed(context, sessions.slice(0, LISTED)));
     const found = chosen(sessions, context.args);
     if (found.length === 1)
       return {
@@ -25,16 +22,13 @@ export const resume: Command = {
         reply: { code: "session_resumed", args: {} },
       };
     const asked = JSON.stringify(context.args);
-    if (found.length === 0) return nothing(`No session of yours is number ${asked}, or begins so. /resume lists them.`);
-    return nothing(
+    if (found.length === 0)
+      return onlySays(`No session of yours is number ${asked}, or begins so. /resume lists them.`);
+    return onlySays(
       `Several sessions begin with ${asked}:\n${lines(context, found.slice(0, LISTED))}\nSay more of the title, or the session's id.`,
     );
   },
 };
-
-function nothing(text: string): Answer {
-  return { effect: { kind: "none" }, reply: textNotice(text) };
-}
 
 /** In a room those of the room: what is one's own is not shown where others read along. */
 async function sessionsFor({ reader, agent, speaker, conversation }: CommandContext): Promise<readonly SessionRow[]> {

@@ -1,10 +1,6 @@
-import type { Notice } from "../../message/notice.ts";
-import type { CommandEvent } from "../../store/store.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, textNotice } from "./command.ts";
+import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
-
-type Answer = { effect: CommandEvent["effect"]; reply: Notice };
 
 /** B7: what runs this conversation. Whether the speaker may switch it is decided in `admit`. */
 export const runtime: Command = {
@@ -14,14 +10,14 @@ export const runtime: Command = {
   async run(context) {
     const { config, conversation, args } = context;
     const before = conversation?.runtime.before ?? null;
-    if (args === "") return nothing(await listed(context));
+    if (args === "") return onlySays(await listed(context));
     if (args === "default") return to(context, null, context.runtimeHere.configured);
     if (args === "back") {
-      if (before === null) return nothing("Nothing was switched here yet.");
-      if (config.runtimes[before] === undefined) return nothing(unknown(before, " any more", await listed(context)));
+      if (before === null) return onlySays("Nothing was switched here yet.");
+      if (config.runtimes[before] === undefined) return onlySays(unknown(before, " any more", await listed(context)));
       return to(context, before, before);
     }
-    if (config.runtimes[args] === undefined) return nothing(unknown(args, "", await listed(context)));
+    if (config.runtimes[args] === undefined) return onlySays(unknown(args, "", await listed(context)));
     return to(context, args, args);
   },
 };
@@ -30,12 +26,12 @@ function unknown(name: string, since: string, list: string): string {
   return `There is no runtime ${JSON.stringify(name)}${since}.\n${list}`;
 }
 
-function nothing(text: string): Answer {
-  return { effect: { kind: "none" }, reply: textNotice(text) };
-}
-
-function to({ runtimeHere: { name: from }, aboutOn }: CommandContext, chosen: string | null, name: string): Answer {
-  if (name === from) return nothing(`${name} runs this conversation already.`);
+function to(
+  { runtimeHere: { name: from }, aboutOn }: CommandContext,
+  chosen: string | null,
+  name: string,
+): CommandAnswer {
+  if (name === from) return onlySays(`${name} runs this conversation already.`);
   return {
     effect: { kind: "runtime", to: chosen, from },
     reply: { code: "runtime_set", args: { from, to: name, ...aboutOn(name) } },

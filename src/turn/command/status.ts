@@ -2,7 +2,7 @@ import { describeAgentFacts } from "../../conversation/agent-facts.ts";
 import { bindingState } from "../../conversation/binding.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
-import { type Command, textNotice } from "./command.ts";
+import { type Command, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
 
 /** How many of the last messages are shown with their fates. */
@@ -16,8 +16,7 @@ export const status: Command = {
   async run(context) {
     const { reader, about, conversation, key, now, warmth } = context;
     const lines = [describeAgentFacts(about), `Conversation: ${key}`];
-    if (conversation === null)
-      return { effect: { kind: "none" }, reply: textNotice([...lines, "Nothing was said here yet."].join("\n")) };
+    if (conversation === null) return onlySays([...lines, "Nothing was said here yet."].join("\n"));
     const bindings = await reader.bindings({ conversationId: conversation.id });
     const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
     const session = await sessionOf(context);
@@ -38,7 +37,7 @@ export const status: Command = {
     if (fates.length > 0) lines.push("Last messages:");
     for (const { messageId, text, fate } of [...fates].reverse())
       lines.push(`  ${messageId} ${excerpt(text)} ${fateText(fate)}`);
-    return { effect: { kind: "none" }, reply: textNotice(lines.join("\n")) };
+    return onlySays(lines.join("\n"));
   },
 };
 

@@ -1,5 +1,5 @@
 import { titleOf } from "../../conversation/title.ts";
-import { type Command, textNotice } from "./command.ts";
+import { type Command, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
 
 /** Names the session that this conversation speaks in. Without being named it is called after its first words. */
@@ -12,6 +12,6 @@ export const title: Command = {
     if (wanted !== "") return { effect: { kind: "title", title: wanted }, reply: { code: "titled", args: {} } };
     const session = await sessionOf(context);
     const text = session?.title == null ? "This session has no title yet. /title TEXT gives it one." : session.title;
-    return { effect: { kind: "none" }, reply: textNotice(text) };
+    return onlySays(text);
   },
 };

@@ -1,4 +1,4 @@
-import { type Command, textNotice } from "./command.ts";
+import { type Command, onlySays } from "./command.ts";
 
 export const whoami: Command = {
   name: "whoami",
@@ -9,11 +9,8 @@ export const whoami: Command = {
       speaker.person === undefined
         ? "nobody the gateway knows"
         : `${config.people[speaker.person.id]?.name ?? speaker.person.id} (${speaker.person.role})`;
-    return {
-      effect: { kind: "none" },
-      reply: textNotice(
-        `You are ${person}.\nYou talk to ${config.agents[agent]?.displayName ?? agent}.\nConversation: ${key}`,
-      ),
-    };
+    return onlySays(
+      `You are ${person}.\nYou talk to ${config.agents[agent]?.displayName ?? agent}.\nConversation: ${key}`,
+    );
   },
 };
