@@ -275,6 +275,33 @@ describe("who reads along", () => {
     ),
   );
 
+  test(
+    "H9 B7 /runtime in a room that speaks in a session of the terminal's acts on the room: it is not bound any more",
+    inRoom(
+      async (stage, room) => {
+        const terminal = stage.alice("console", { agent: "mohe" });
+        await terminal.asks("say hi");
+        await sends(stage, "hello");
+        expect(boundTo(stage)).toHaveLength(1);
+        const alice = room.person("alice");
+        await alice.says("@mohe /runtime");
+        await stage.quiets();
+        expect(boundTo(stage)).toHaveLength(1);
+        await alice.says("@mohe /runtime other");
+        await stage.quiets();
+        expect(room.shows().at(-1)).toContain("other runs this conversation");
+        expect(boundTo(stage)).toEqual([]);
+        expect(stage.sql("SELECT key FROM conversation WHERE runtime IS NOT NULL")).toEqual([
+          { key: expect.stringContaining("agent:mohe:xmpp") },
+        ]);
+        await alice.says("@mohe say here");
+        await stage.quiets();
+        expect(sessionOfLastTurn(stage, "mohe")).not.toBe(await terminal.session());
+      },
+      { ...TWO, runtimes: { other: { kind: "demo" } } },
+    ),
+  );
+
   /** Carol asks in the room while somebody watches who could answer. */
   async function sayAndWatch(stage: Story, room: RoomServer) {
     await room.person("alice").says("@mohe slow 3");
