@@ -112,6 +112,8 @@ test("B4 a turn that has not asked for its agent yet has its place all the same"
   queue.asked("one");
   queue.freed();
   await expect.poll(() => ran).toEqual(["one", "two"]);
+  // Nobody is held any more, and the second one has not asked yet.
+  expect([queue.hasRoom(0), has(2), queue.hasRoom(0)]).toEqual([false, undefined, true]);
   await ends();
 });
 

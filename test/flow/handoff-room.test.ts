@@ -276,6 +276,28 @@ describe("who reads along", () => {
   );
 
   test(
+    "H12 what the agent asks the owner for in a room she answers there, by a word to it; what its colleagues say is no answer",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await stage.alice("console", { agent: "zhiwei" }).asks("say hi");
+      await alice.says("@mohe ask");
+      await stage.rests();
+      expect(room.shows().at(-1)).toContain("mohe: The agent asks leave");
+      await alice.says("@mohe yes");
+      await stage.quiets();
+      expect(room.shows()).toContain("mohe: You answered: allow");
+      await alice.says("@mohe ask");
+      await stage.rests();
+      await sends(stage, "@mohe yes", { agent: "zhiwei" });
+      await stage.rests();
+      expect(room.shows().at(-1)).toBe("zhiwei: @mohe yes");
+      await alice.says("@mohe, 2");
+      await stage.quiets();
+      expect(room.shows()).toContain("mohe: You answered: reject");
+    }),
+  );
+
+  test(
     "H9 B7 /runtime in a room that speaks in a session of the terminal's acts on the room: it is not bound any more",
     inRoom(
       async (stage, room) => {
