@@ -145,8 +145,7 @@ export class Hearing {
       target,
       rules: { ...rules, about: about(agent, runtime) },
     };
-    const command =
-      meaning.kind === "command" ? meaning.text : this.#plainAnswer(text, meaning.addressed, conversation);
+    const command = meaning.kind === "command" ? meaning.text : this.#plainAnswer(meaning.reply, conversation);
     if (command !== null) {
       const answer = await answerCommand(command, { agent, key, source, speaker, conversation }, this.#options);
       if (answer !== null) return { ...base, ...answer, kind: "command" };
@@ -163,8 +162,8 @@ export class Hearing {
   }
 
   /** Words that answer what the agent asks leave for, said to it. */
-  #plainAnswer(text: string, isAddressed: boolean, conversation: ConversationRow | null): string | null {
-    if (!isAddressed || conversation === null) return null;
+  #plainAnswer(text: string | undefined, conversation: ConversationRow | null): string | null {
+    if (text === undefined || conversation === null) return null;
     const isAsking = this.#options.questionsOf(conversation.id).some(({ isAskedThere }) => isAskedThere);
     return isAsking ? plainAnswer(text) : null;
   }

@@ -97,7 +97,12 @@ function strangerId({ id }: Extract<Who, { kind: "unknown" }>, source: Source): 
 /** What a message means for the agent. */
 export type Meaning =
   /** Recorded; `addressed` starts a turn. */
-  | { readonly kind: "words"; readonly addressed: boolean }
+  | {
+      readonly kind: "words";
+      readonly addressed: boolean;
+      /** A person's words to the agent, without its name: they may be an answer to its question. */
+      readonly reply?: string;
+    }
   /** A slash command of a person; `text` begins with it. */
   | { readonly kind: "command"; readonly text: string };
 
@@ -116,7 +121,8 @@ export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyTo
     if (!isNamed && namesAnother(command)) return { kind: "words", addressed: false };
     if (isDirect || isNamed || isAddressed) return { kind: "command", text: command };
   }
-  return { kind: "words", addressed: isDirect || isAddressed };
+  if (!isDirect && !isAddressed) return { kind: "words", addressed: false };
+  return { kind: "words", addressed: true, ...(isOfPerson ? { reply: isDirect ? heard.text : rest } : {}) };
 }
 
 /** Also by the nick that the room gave it. */

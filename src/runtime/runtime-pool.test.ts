@@ -347,6 +347,21 @@ describe("a session ends", () => {
     expect(opens).toBe(2);
   });
 
+  test("B4: a session is not opened anew before its handle that was dropped is closed", async () => {
+    const { acquire, demo, pool, clock } = stage();
+    const parked = Promise.withResolvers<void>();
+    const slow = variant(demo, () => ({ park: () => parked.promise }));
+    (await acquire("s1", { runtime: slow })).release();
+    const dropped = pool.drop("s1");
+    const waiting = acquire("s1", { runtime: slow });
+    expect(await isPending(waiting, clock)).toBe(true);
+    expect(pool.counters.opened).toBe(1);
+    parked.resolve();
+    await dropped;
+    (await waiting).release();
+    expect(pool.counters.opened).toBe(2);
+  });
+
   test("B1: whoever waits through a drop keeps the count of restarts", async () => {
     const { acquire, pool, clock } = stage({ maxWarm: 1 });
     const other = await acquire("other");

@@ -117,6 +117,17 @@ test("B5 T8 T9: killed in mid-turn: what was said is kept, it is not run again, 
   expect(openings()).toEqual(["created", "resumed"]);
 });
 
+test("B5 T8: killed before it has said a word to anybody, a turn is not run again either", async () => {
+  const prompted = Promise.withResolvers<void>();
+  gateway.events.onStep((step) => step.kind === "prompted" && prompted.resolve());
+  const said = await says("slow 50");
+  await prompted.promise;
+  for (const pid of processes()) process.kill(pid, "SIGKILL");
+  expect(await hears(said)).toContain("ended unexpectedly");
+  expect(openings()).toEqual(["created"]);
+  expect(await transcript()).toEqual(["user: slow 50", expect.stringContaining("(failed)")]);
+});
+
 test("B1 B6: restarts are counted in agent_state: of one that died idle, of one that was restarted by hand, and over a restart of the gateway", async () => {
   const state = async () => {
     const conversation = (await gateway.reader.conversation(KEY))!;

@@ -267,6 +267,55 @@ describe("who reads along", () => {
     ),
   );
 
+  test(
+    "H12 what the agent asks the owner for in a room she answers there, by a word to it; what its colleagues say is no answer",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await stage.alice("console", { agent: "zhiwei" }).asks("say hi");
+      await alice.says("@mohe ask");
+      await stage.rests();
+      expect(room.shows().at(-1)).toContain("mohe: The agent asks leave");
+      await alice.says("@mohe yes");
+      await stage.quiets();
+      expect(room.shows()).toContain("mohe: You answered: allow");
+      await alice.says("@mohe ask");
+      await stage.rests();
+      await sends(stage, "@mohe yes", { agent: "zhiwei" });
+      await stage.rests();
+      expect(room.shows().at(-1)).toBe("zhiwei: @mohe yes");
+      await alice.says("@mohe, 2");
+      await stage.quiets();
+      expect(room.shows()).toContain("mohe: You answered: reject");
+    }),
+  );
+
+  test(
+    "H9 B7 /runtime in a room that speaks in a session of the terminal's acts on the room: it is not bound any more",
+    inRoom(
+      async (stage, room) => {
+        const terminal = stage.alice("console", { agent: "mohe" });
+        await terminal.asks("say hi");
+        await sends(stage, "hello");
+        expect(boundTo(stage)).toHaveLength(1);
+        const alice = room.person("alice");
+        await alice.says("@mohe /runtime");
+        await stage.quiets();
+        expect(boundTo(stage)).toHaveLength(1);
+        await alice.says("@mohe /runtime other");
+        await stage.quiets();
+        expect(room.shows().at(-1)).toContain("other runs this conversation");
+        expect(boundTo(stage)).toEqual([]);
+        expect(stage.sql("SELECT key FROM conversation WHERE runtime IS NOT NULL")).toEqual([
+          { key: expect.stringContaining("agent:mohe:xmpp") },
+        ]);
+        await alice.says("@mohe say here");
+        await stage.quiets();
+        expect(sessionOfLastTurn(stage, "mohe")).not.toBe(await terminal.session());
+      },
+      { ...TWO, runtimes: { other: { kind: "demo" } } },
+    ),
+  );
+
   /** Carol asks in the room while somebody watches who could answer. */
   async function sayAndWatch(stage: Story, room: RoomServer) {
     await room.person("alice").says("@mohe slow 3");
