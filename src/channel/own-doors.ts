@@ -317,7 +317,9 @@ function chatOf(
     throw unknown(
       found.length > 1
         ? `In ${room} are ${found.map((one) => one.agent).join(", ")}: it is not said which of them speaks.`
-        : `${agent === undefined ? "No agent" : `Agent ${agent}`} has an account in ${room}.`,
+        : agent === undefined
+          ? `No agent has an account in ${room}.`
+          : `Agent ${agent} has no account in ${room}.`,
     );
   }
   const { account } = only[0];

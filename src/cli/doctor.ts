@@ -1,7 +1,10 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import type { ChannelStatus } from "../channel/channel.ts";
 import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../config.ts";
+import { silentPlatforms } from "../config-reload.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import type { Platform } from "../message/source.ts";
 import { createRuntimes } from "../runtimes.ts";
 import { Database } from "../store/sqlite/database.ts";
 import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
@@ -59,7 +62,7 @@ async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
   } catch (cause) {
     const finding = failed("configuration", cause);
     const remedy = "`tertulia config check` shows it all; the other checks need the configuration.";
-    return [{ ...finding, text: finding.text.split("\n", 1)[0] ?? "", remedy }];
+    return [{ ...finding, text: `${finding.text.split("\n", 1)[0]}.`, remedy }];
   }
   const file = config.files.config ?? "no file: everything at its default";
   return [{ check: "configuration", state: "ok", text: file }, ...(await stateFindings(config))];
@@ -73,12 +76,14 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     ...fileFindings(config),
     diskFinding(config.home),
     lock,
-    ...(holder === null ? [] : [await gatewayFinding(config)]),
+    ...(holder === null ? [] : await gatewayFindings(config)),
     schema,
     // What cannot be read is said once.
     ...(schema.state === "ok" ? [contentFinding(config.files.state, holder), await refusedFinding(config)] : []),
     ...(await Promise.all(Object.values(config.agents).map((agent) => agentFinding(config, agent)))),
     ...openDoorFindings(config),
+    ...silentPlatforms(config).map(silenceFinding),
+    ...shellFindings(config),
   ];
 }
 
@@ -156,13 +161,14 @@ interface Status {
   readonly warm: readonly { readonly state: string }[];
   readonly runningTurns: number;
   readonly counts: { readonly openTurns: number; readonly openDeliveries: number };
+  readonly channels: readonly { readonly account: string; readonly agent: string; readonly status: ChannelStatus }[];
 }
 
-async function gatewayFinding(config: Config): Promise<Finding> {
+async function gatewayFindings(config: Config): Promise<readonly Finding[]> {
   const check = "gateway";
   try {
     const client = await connect(config);
-    const { startedAt, warm, runningTurns, counts } = await client.get<Status>("/api/status");
+    const { startedAt, warm, runningTurns, counts, channels } = await client.get<Status>("/api/status");
     const broken = warm.filter(({ state }) => state === "broken").length;
     const text = [
       `answers, up for ${describeSpan(Date.now() - startedAt)}`,
@@ -170,12 +176,25 @@ async function gatewayFinding(config: Config): Promise<Finding> {
       `${plural(runningTurns, "turn")} running of ${counts.openTurns} open`,
       `${counts.openDeliveries} to deliver`,
     ].join("; ");
-    if (broken === 0) return { check, state: "ok", text };
+    const accounts = channels.map(accountFinding);
+    if (broken === 0) return [{ check, state: "ok", text }, ...accounts];
     const remedy = "They are tried again by themselves; the log says why they failed.";
-    return { check, state: "warn", text: `${text}; ${plural(broken, "agent")} broken.`, remedy };
+    return [{ check, state: "warn", text: `${text}; ${plural(broken, "agent")} broken.`, remedy }, ...accounts];
   } catch (cause) {
-    return failed(check, cause);
+    return [failed(check, cause)];
   }
+}
+
+function accountFinding({ account, agent, status }: Status["channels"][number]): Finding {
+  const check = `account ${account}`;
+  const text = `of ${agent}: ${status.state}`;
+  if ("reason" in status) {
+    const state = status.state === "fatal" ? "fail" : "warn";
+    return { check, state, text: `${text} (${status.reason}).` };
+  }
+  const { problems = [] } = status;
+  if (problems.length === 0) return { check, state: "ok", text };
+  return { check, state: "warn", text: `${text}. ${problems.join(" ")}` };
 }
 
 function schemaFinding(path: string): Finding {
@@ -271,4 +290,36 @@ function openDoorFindings({ http }: Config): readonly Finding[] {
       remedy: "Set http.host to 127.0.0.1, or put a proxy with TLS in front of it.",
     },
   ];
+}
+
+/** A1: nobody gets in where nobody was let in. */
+function silenceFinding(platform: Platform): Finding {
+  return {
+    check: "access",
+    state: "warn",
+    text: `Nobody is let in on ${platform}, where agents have accounts.`,
+    remedy: `Name people with accounts there, or say access.${platform} (docs/access.md).`,
+  };
+}
+
+/** Runtimes whose agents run commands of their own choice. */
+const WITH_SHELL: readonly string[] = ["acp", "hermes"];
+
+/** A6: an agent with a shell does what it is talked into, with the rights of the user it runs as. */
+function shellFindings({ agents, runtimes, access }: Config): readonly Finding[] {
+  return Object.values(agents).flatMap(({ name, runtime, accounts }) => {
+    const { kind } = runtimes[runtime]!;
+    const rooms = accounts.flatMap((account) => account.rooms.map(({ jid }) => jid));
+    const isOpen = accounts.some(({ platform }) => access[platform]?.open === true);
+    if (!WITH_SHELL.includes(kind) || (rooms.length === 0 && !isOpen)) return [];
+    const who = [...(isOpen ? ["whoever writes to it"] : []), ...rooms.map((room) => `what is said in ${room}`)];
+    return [
+      {
+        check: "shell",
+        state: "warn" as const,
+        text: `${name} runs on ${kind}, can run commands as its own user, and is reached by ${who.join(", ")}.`,
+        remedy: "Let in only whom you would let at that user's shell, or give it a user of its own (docs/access.md).",
+      },
+    ];
+  });
 }

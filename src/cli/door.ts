@@ -1,6 +1,16 @@
-import type { Config } from "../config.ts";
+import type { AgentConfig, Config } from "../config.ts";
 import { doorOf } from "../conversation/door.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
+import { TertuliaError } from "../errors.ts";
+
+/** The agent named, else the default one. Throws `agent_unknown`. */
+export function agentOf({ agents, defaultAgent }: Config, name = defaultAgent): AgentConfig {
+  const agent = Object.hasOwn(agents, name) ? agents[name] : undefined;
+  if (agent !== undefined) return agent;
+  throw new TertuliaError("agent_unknown", `There is no agent ${JSON.stringify(name)}.`, {
+    remedy: `Choose one of ${Object.keys(agents).join(", ")}.`,
+  });
+}
 
 /** A room of the configuration, or a conversation key. */
 export function roomKey(config: Config, name: string): string {

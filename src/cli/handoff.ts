@@ -5,7 +5,7 @@ import type { BindingRow } from "../store/store.ts";
 import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
-import { roomName } from "./door.ts";
+import { agentOf, roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -67,11 +67,12 @@ interface Change {
   readonly had: boolean;
 }
 
-/** The room said, else the agent's home. Throws `usage`. */
-function roomFor(config: Config, room: string | undefined, agent = config.defaultAgent): string {
-  const found = room ?? config.agents[agent]?.homeRoom;
-  if (found !== undefined) return found;
-  throw new TertuliaError("usage", `The room is missing, and agent ${agent} has no home_room.`, {
+/** The room said, else the agent's home. Throws `usage`, `agent_unknown`. */
+function roomFor(config: Config, room: string | undefined, agent: string | undefined): string {
+  if (room !== undefined) return room;
+  const { name, homeRoom } = agentOf(config, agent);
+  if (homeRoom !== undefined) return homeRoom;
+  throw new TertuliaError("usage", `The room is missing, and agent ${name} has no home_room.`, {
     remedy: "Name a room of the configuration or a conversation key, or set agents.<name>.home_room.",
   });
 }

@@ -3,7 +3,7 @@ import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
-import { roomName } from "./door.ts";
+import { agentOf, roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
 
 interface SendFlags {
@@ -41,7 +41,7 @@ export async function send(words: readonly string[], flags: SendFlags): Promise<
 function roomAndText(
   config: Config,
   words: readonly string[],
-  agent = config.defaultAgent,
+  agent: string | undefined,
 ): { room: string; text: string } {
   const [first = "", second, ...more] = words;
   if (more.length > 0) {
@@ -50,7 +50,7 @@ function roomAndText(
     });
   }
   if (second !== undefined) return { room: first, text: second };
-  const home = config.agents[agent]?.homeRoom;
+  const { homeRoom: home } = agentOf(config, agent);
   if (home !== undefined) return { room: home, text: first };
   const rooms = Object.keys(config.rooms);
   if (rooms[0] !== undefined && rooms.length === 1) return { room: rooms[0], text: first };

@@ -520,6 +520,53 @@ describe("doctor", () => {
     expect((await findings()).of("access")).toMatchObject({ state: "warn", text: expect.stringContaining("0.0.0.0") });
   });
 
+  const ROOM_ACCOUNT =
+    "accounts: [{ platform: xmpp, jid: mohe@x.test, password: secret, rooms: [core@rooms.x.test], service: 'xmpp://127.0.0.1:1' }]";
+  const warnings = async () => {
+    const { out } = await tertulia("doctor", "--json");
+    return (JSON.parse(out) as { findings: Finding[] }).findings.filter(({ state }) => state === "warn");
+  };
+
+  test.each([
+    ["acp in a room", `{ runtime: { kind: acp, preset: demo }, ${ROOM_ACCOUNT} }`, "", /^mohe runs on acp.*core@rooms/],
+    [
+      "hermes by open access",
+      "{ runtime: { kind: hermes, key: a-key }, accounts: [{ platform: xmpp, jid: mohe@x.test, password: secret }] }",
+      "access: { xmpp: { open: true } }\n",
+      /^mohe runs on hermes.*whoever writes to it/,
+    ],
+  ])("A6 an agent with a shell that others reach is said: %s", async (_, agent, more, words) => {
+    file(
+      "config.yaml",
+      `agents: { mohe: ${agent} }\n${more}people: { bob: { accounts: [{ platform: xmpp, id: bob@x.test }] } }\n`,
+    );
+    const found = (await warnings()).filter(({ check }) => check === "shell");
+    expect(found).toEqual([
+      {
+        check: "shell",
+        state: "warn",
+        text: expect.stringMatching(words),
+        remedy: expect.stringContaining("docs/access.md"),
+      },
+    ]);
+  });
+
+  test("A6 without a shell, or where only people of the configuration write to it, there is nothing to say", async () => {
+    const people = "people: { bob: { accounts: [{ platform: xmpp, id: bob@x.test }] } }\n";
+    const direct = "accounts: [{ platform: xmpp, jid: lan@x.test, password: secret }]";
+    const agents = `agents: { mohe: { runtime: { kind: demo }, ${ROOM_ACCOUNT} }, lan: { runtime: { kind: acp, preset: demo }, ${direct} } }\n`;
+    file("config.yaml", `${agents}default_agent: mohe\n${people}`);
+    expect(await warnings()).toEqual([]);
+  });
+
+  test("A1 a platform where nobody is let in, and an account that is down, are said", async () => {
+    file("config.yaml", `agents: { mohe: { runtime: { kind: demo }, ${ROOM_ACCOUNT} } }\n`);
+    await start();
+    const found = await warnings();
+    expect(found.find(({ check }) => check === "access")?.text).toMatch(/^Nobody is let in on xmpp/);
+    expect(found.find(({ check }) => check === "account mohe@x.test")?.text).toMatch(/^of mohe: offline \(.+\)\.$/);
+  });
+
   test("T2 refused events are said, through the gateway and from the file", async () => {
     const store = openSqliteStore({ path: join(home, "state.db"), clock: systemClock });
     const event = {
@@ -606,7 +653,7 @@ describe("context", () => {
 });
 
 describe("E3 nonsense", () => {
-  test.each([
+  test.each<[argv: string[], message: RegExp, exit?: number]>([
     [["nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia --help`/],
     [["sned"], /Did you mean send\?/],
     [["handoff", "nonsense"], /^usage: Unknown command 'nonsense'\.\n`tertulia handoff --help`/],
@@ -614,6 +661,12 @@ describe("E3 nonsense", () => {
       ["handoff", "clear"],
       /^usage: The room is missing, and agent main has no home_room\.\n.*agents\.<name>\.home_room/,
     ],
+    [
+      ["handoff", "clear", "--agent", "nobody"],
+      /^agent_unknown: There is no agent "nobody"\.\nChoose one of main\.$/m,
+      1,
+    ],
+    [["send", "hi", "--no-session", "--agent", "nobody"], /^agent_unknown: There is no agent "nobody"\.\n/, 1],
     [["send"], /^usage: Missing required argument 'text'\.\n/],
     [["send", "a", "b", "c"], /^usage: There are 3 words/],
     [["send", "hi", "--no-session"], /^usage: The room is missing: the configuration names none/],
@@ -625,9 +678,9 @@ describe("E3 nonsense", () => {
     [["explain"], /^usage: Required option '--source <file>' not specified\.\n/],
     [["doctor", "--bogus"], /^usage: Unknown option '--bogus'\.\n/],
     [["doctor", "now"], /^usage: Too many arguments for 'doctor'/],
-  ])("E3 a wrong call has a code, a sentence and a remedy, and never a stack: %j", async (argv, message) => {
+  ])("E3 a wrong call has a code, a sentence and a remedy, and never a stack: %j", async (argv, message, exit = 2) => {
     const { code, out, err } = await tertulia(...argv);
-    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect({ code, out }).toEqual({ code: exit, out: "" });
     expect(err).toMatch(message);
     expect(err.trimEnd().split("\n")).toHaveLength(2);
     expect(err).not.toMatch(/^\s+at /m);
@@ -651,7 +704,7 @@ describe("E3 nonsense", () => {
       expect({ code, err }).toEqual({ code: 0, err: "" });
       expect(out).toContain(`Usage: tertulia ${command} `);
     }
-    expect((await tertulia("sessions", "--help")).out).toContain("--warm");
+    expect((await tertulia("sessions", "list", "--help")).out).toContain("--warm");
     const { code, out } = await tertulia("help");
     expect(code).toBe(0);
     expect(out).toContain("Exit codes");

@@ -167,6 +167,30 @@ describe("who reads along", () => {
   );
 
   test(
+    "H7 D9 no command tells those who read along of a session that is theirs no more",
+    inRoom(
+      async (stage, room) => {
+        const terminal = stage.alice("console", { agent: "mohe" });
+        await terminal.asks("/title My bank in Zurich");
+        await terminal.asks("say hi");
+        await room.person("alice").says("only we are here");
+        await sends(stage, "hello");
+        // Her first words there: nobody has looked who reads along.
+        await room.person("carol").says("@mohe /status");
+        await room.person("carol").says("@mohe /title");
+        await room.person("carol").says("@mohe /handoff");
+        await stage.quiets();
+        const said = room.shows().join("\n");
+        expect(said).toContain("Conversation: agent:mohe:xmpp");
+        expect(said).toContain("This chat speaks in its own session.");
+        expect(said).not.toMatch(/Zurich|terminal|console/);
+        expect(said).not.toContain(await terminal.session());
+      },
+      { ...TWO, access: { xmpp: { rooms: [CORE] } } },
+    ),
+  );
+
+  test(
     "H7 A1 a stranger who is not let in reads along all the same",
     inRoom(async (stage, room) => {
       await stage.alice("console", { agent: "mohe" }).asks("say a secret");

@@ -1,8 +1,8 @@
-import { bindingState } from "../../conversation/binding.ts";
 import { doorOf } from "../../conversation/door.ts";
 import { when } from "../../util/when.ts";
 import { type Command, type CommandContext, onlySays } from "./command.ts";
 import { chosen, SEARCHED } from "./resume.ts";
+import { boundOf } from "./session-of.ts";
 
 /** H4, H8: says in which session this chat speaks, hands it to one of the caller's own, or gives it back. Whether he may is decided in `admit`. */
 export const handoff: Command = {
@@ -35,12 +35,11 @@ async function ownSession({ reader, speaker, agent }: CommandContext, asked: str
   return found.length === 1 ? found[0]!.id : null;
 }
 
-async function standing({ reader, conversation, config, now }: CommandContext): Promise<string> {
-  const bindings = conversation === null ? [] : await reader.bindings({ conversationId: conversation.id });
-  const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
-  if (bound === undefined) return "This chat speaks in its own session.";
-  const session = await reader.session(bound.sessionId);
-  const until = bound.expiresAt === null ? "until /handoff clear" : `until ${when(bound.expiresAt, config.timezone)}`;
-  const home = session === null ? "" : `, at home in ${doorOf(session.homeKey)}`;
-  return `This chat speaks in session ${bound.sessionId}${home}, ${until}.`;
+async function standing(context: CommandContext): Promise<string> {
+  const bound = await boundOf(context);
+  if (bound === null) return "This chat speaks in its own session.";
+  const { binding, session } = bound;
+  const until =
+    binding.expiresAt === null ? "until /handoff clear" : `until ${when(binding.expiresAt, context.config.timezone)}`;
+  return `This chat speaks in session ${session.id}, at home in ${doorOf(session.homeKey)}, ${until}.`;
 }

@@ -1,34 +1,47 @@
 import { rulesFor } from "../../config.ts";
-import { bindingState, isAmongOwn } from "../../conversation/binding.ts";
-import type { SessionRow } from "../../store/store.ts";
+import { bindingFault, bindingState, isAmongOwn, type Readers } from "../../conversation/binding.ts";
+import type { BindingRow, ConversationRow, SessionRow } from "../../store/store.ts";
 import type { CommandContext } from "./command.ts";
 
 /** The session that a conversation speaks in, as far as can be seen without speaking: bound, configured, its own (H4). */
-export async function sessionOf({
-  config,
-  reader,
-  agent,
-  conversation,
-  source,
-  now,
-}: CommandContext): Promise<SessionRow | null> {
+export async function sessionOf(context: CommandContext): Promise<SessionRow | null> {
+  const { config, reader, agent, conversation } = context;
   if (conversation === null) return null;
-  const bindings = await reader.bindings({ conversationId: conversation.id });
-  const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
-  if (bound !== undefined) return reader.session(bound.sessionId);
+  const bound = await boundOf(context);
+  if (bound !== null) return bound.session;
   const configured = config.agents[agent]?.defaultSession;
   const fallback = configured === undefined ? null : await reader.session(configured);
-  const { share: isShared = false } = rulesFor(config, { agent, source, key: conversation.key }).rules;
-  const { personId, placeId } = conversation;
-  const othersRead =
-    personId === null &&
-    fallback !== null &&
-    (await reader.hasOtherReaders({ placeId, personId: fallback.ownerPerson }));
   if (
     fallback?.endedAt === null &&
     fallback.suspended === null &&
-    isAmongOwn({ personId, isShared, othersRead }, fallback)
+    isAmongOwn(await readersOf(context, conversation, fallback), fallback)
   )
     return fallback;
   return conversation.currentSession === null ? null : reader.session(conversation.currentSession);
+}
+
+/** The binding that holds there. One that the next message will end is no word to those who read along (H7, H10). */
+export async function boundOf(context: CommandContext): Promise<{ binding: BindingRow; session: SessionRow } | null> {
+  const { reader, agent, conversation, now } = context;
+  if (conversation === null) return null;
+  for (const binding of await reader.bindings({ conversationId: conversation.id })) {
+    const session = await reader.session(binding.sessionId);
+    if (session === null || bindingState(binding, now) !== "valid") continue;
+    const readers = await readersOf(context, conversation, session);
+    if (bindingFault(binding, { agent, ...readers }, session) === null) return { binding, session };
+  }
+  return null;
+}
+
+/** Whoever types the command reads its answer, although his words are not stored yet. */
+async function readersOf(
+  { config, reader, agent, source, speaker }: CommandContext,
+  { key, personId, placeId }: ConversationRow,
+  { ownerPerson }: SessionRow,
+): Promise<Readers> {
+  const { share: isShared = false } = rulesFor(config, { agent, source, key }).rules;
+  const othersRead =
+    personId === null &&
+    (speaker.person?.id !== ownerPerson || (await reader.hasOtherReaders({ placeId, personId: ownerPerson })));
+  return { personId, isShared, othersRead };
 }

@@ -1,9 +1,8 @@
 import { describeAgentFacts } from "../../conversation/agent-facts.ts";
-import { bindingState } from "../../conversation/binding.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
 import { type Command, onlySays } from "./command.ts";
-import { sessionOf } from "./session-of.ts";
+import { boundOf, sessionOf } from "./session-of.ts";
 
 /** How many of the last messages are shown with their fates. */
 const RECENT = 5;
@@ -17,8 +16,7 @@ export const status: Command = {
     const { reader, about, conversation, key, now, warmth } = context;
     const lines = [describeAgentFacts(about), `Conversation: ${key}`];
     if (conversation === null) return onlySays([...lines, "Nothing was said here yet."].join("\n"));
-    const bindings = await reader.bindings({ conversationId: conversation.id });
-    const bound = bindings.find((binding) => bindingState(binding, now) === "valid");
+    const bound = (await boundOf(context))?.binding;
     const session = await sessionOf(context);
     if (session !== null) {
       lines.push(
