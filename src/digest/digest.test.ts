@@ -11,7 +11,7 @@ import {
   shortened,
   withoutNoise,
 } from "./digest.ts";
-import { COMPACT_MOST, FULL_MOST, lengthOf, renderCompact, renderFull, renderShown } from "./render.ts";
+import { COMPACT_MOST, FULL_MOST, lengthOf, renderCompact, renderFull, renderShown, timeOf } from "./render.ts";
 
 const MINUTE = 60_000;
 const START = Date.UTC(2026, 10, 30, 8);
@@ -124,9 +124,17 @@ describe("D3: pairs", () => {
 });
 
 describe("D4, D5: what is written", () => {
+  /** Close together, so that they are one stretch, and long: the limits bite. */
+  const closeRow = anyRow.map((one) => ({ ...one, at: START, text: one.text.repeat(8) }));
   const anyDigest: fc.Arbitrary<Digest> = fc
     .array(
-      fc.record({ platform: fc.string({ unit: "binary", maxLength: 80 }), rows: fc.array(anyRow, { maxLength: 60 }) }),
+      fc.record({
+        platform: fc.string({ unit: "binary", maxLength: 80 }),
+        rows: fc.oneof<fc.Arbitrary<DigestRow[]>[]>(
+          fc.array(anyRow, { maxLength: 60 }),
+          fc.array(closeRow, { minLength: 20, maxLength: 60 }),
+        ),
+      }),
       { maxLength: 8 },
     )
     .map((talks) => ({
@@ -139,12 +147,14 @@ describe("D4, D5: what is written", () => {
     }));
 
   test("D5: for any Unicode both files keep their limits in code points, and stay well-formed", () => {
+    let bitten = 0;
     fc.assert(
       fc.property(anyDigest, fc.constantFrom("en", "zh"), (digest, lang) => {
         const compact = renderCompact(digest, { lang });
         const full = renderFull(digest, { lang });
         expect(lengthOf(compact)).toBeLessThanOrEqual(COMPACT_MOST);
         expect(lengthOf(full)).toBeLessThanOrEqual(FULL_MOST);
+        if (lengthOf(full) > FULL_MOST - 2_000) bitten++;
         for (const text of [compact, full]) {
           expect(text.isWellFormed()).toBe(true);
           expect(text).not.toContain("<!--");
@@ -153,6 +163,8 @@ describe("D4, D5: what is written", () => {
       }),
       { numRuns: 60 },
     );
+    // Of many of them the limit left something out.
+    expect(bitten).toBeGreaterThan(5);
   });
 
   test("D2: for any rows no section holds a line of another session", () => {
@@ -223,6 +235,35 @@ describe("D4, D5: what is written", () => {
       renderShown(digest, { lang: "en", timezone: "Europe/Berlin", now: START + minutes * MINUTE, idleMinutes: 15 });
     expect(shown(15)).toContain("telegram: in progress, 15 min ago (2026-11-30 09:00 +01:00)");
     expect(shown(16)).toContain("telegram: ended, 16 min ago");
+  });
+
+  test("D4: the machine's own hours are those of the moment that is told, not of today: a clock that is set back changes no file", () => {
+    const before = process.env.TZ;
+    try {
+      for (const [zone, moments] of [
+        [
+          "Europe/Berlin",
+          {
+            "2026-07-01T10:00:00Z": "2026-07-01 12:00 +02:00",
+            "2026-12-01T10:00:00Z": "2026-12-01 11:00 +01:00",
+            // The hour that occurs twice.
+            "2026-10-25T00:30:00Z": "2026-10-25 02:30 +02:00",
+            "2026-10-25T01:30:00Z": "2026-10-25 02:30 +01:00",
+          },
+        ],
+        ["Australia/Lord_Howe", { "2026-12-01T10:00:00Z": "2026-12-01 21:00 +11:00" }],
+        ["America/St_Johns", { "2026-12-01T01:00:30Z": "2026-11-30 21:30 -03:30" }],
+      ] as const) {
+        process.env.TZ = zone;
+        for (const [moment, text] of Object.entries(moments)) {
+          expect(timeOf(Date.parse(moment))).toBe(text);
+          expect(timeOf(Date.parse(moment), zone)).toBe(text);
+        }
+      }
+    } finally {
+      if (before === undefined) delete process.env.TZ;
+      else process.env.TZ = before;
+    }
   });
 
   test("a line that would cost the whole file is left out, the others stay", () => {

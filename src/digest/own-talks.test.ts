@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { DEFAULT_DIGEST, NOISE, readDigest } from "./digest.ts";
+import { latestTalk } from "./latest-talk.ts";
 import { createOwnTalks } from "./own-talks.ts";
 
 const START = Date.UTC(2026, 10, 30, 8);
@@ -26,4 +27,11 @@ test("D2 D3: G-SYN-06: of our own sessions as well, automatic messages make none
   ]);
   const { sections: others } = await readDigest(talksOf({ talk: ["hello"], ping: ["BEEP"] }), settings, START);
   expect(others.map(({ sessionId }) => sessionId)).toEqual(["talk"]);
+});
+
+test("D2: G-SYN-06: of sessions with equal times it is always the same, in whatever order they come", () => {
+  const rows = [{ role: "user", text: "hello", at: START }] as const;
+  const sessions = ["c", "a", "b"].map((id) => ({ id, lastAt: START }));
+  for (const candidates of [sessions, sessions.toReversed()])
+    expect(latestTalk("web", candidates, () => rows)?.sessionId).toBe("a");
 });

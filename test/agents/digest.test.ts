@@ -126,6 +126,25 @@ print(SCHEMA_VERSION)
       ["t1", "owner"],
     ]);
     expect(Object.fromEntries(history.count.skippedSessions)).toEqual({ "a helper's": 1 });
+
+    // It compacts again, and goes on: what it carries forward is known already.
+    await python(`
+from pathlib import Path
+from hermes_state import SessionDB
+db = SessionDB(db_path=Path(${JSON.stringify(own)}) / "state.db")
+live = db.get_messages_as_conversation("t1")
+db.archive_and_compact("t1", [{"role": "user", "content": "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted"}] + live[-2:])
+db.append_message("t1", "user", "and then?")
+`);
+    const again = new HermesDb(path);
+    const known = brought.map(({ id, freshId, messages }) => ({
+      id,
+      sessionId: freshId,
+      throughId: Math.max(...messages.map((message) => message.id)),
+    }));
+    const news = [...new HermesHistory(again, { now: Date.now(), owners: [], known }).batches()].flat();
+    again.close();
+    expect(news.flatMap(({ id, messages }) => messages.map(({ text }) => [id, text]))).toEqual([["t1", "and then?"]]);
   });
 
   test(

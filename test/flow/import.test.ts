@@ -392,6 +392,8 @@ test("H13, D9: what a group said, and other people's direct chats, are nobody's 
     hermes_a: "owner",
     hermes_b: null,
   });
+  // Nobody reads along where they were: they are no reason to refuse a digest here.
+  expect(await gateway!.gateway.reader.sessionsOfOthers("owner")).toEqual({ groups: 0, direct: 0 });
   // /resume lists the caller's own.
   const listed = await say("/resume");
   expect(listed).toContain("Alice");

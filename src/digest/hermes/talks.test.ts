@@ -158,6 +158,21 @@ describe.each(HERMES_SCHEMAS)("D1: schema %s", (schema) => {
     alone.remove();
   });
 
+  test("D1: what a Hermes that was killed left in its log is read, and stays there: the last reader does not tidy up", async () => {
+    const state = made(schema);
+    state.message(state.session({ id: "s" }), "user", "in the log only", at(12));
+    const left = temporaryFolder();
+    for (const name of ["state.db", "state.db-wal"]) copyFileSync(join(folder.path, name), join(left.path, name));
+    const bytes = (): string[] =>
+      ["state.db", "state.db-wal"].map((name) => readFileSync(join(left.path, name)).toString("base64"));
+    const before = bytes();
+    const source = createHermesTalks({ path: join(left.path, "state.db") });
+    const { sections } = await readDigest(source, DEFAULT_DIGEST, NOW);
+    expect(sections.flatMap(({ pairs }) => pairs.map(({ user }) => user))).toEqual(["in the log only"]);
+    expect(bytes()).toEqual(before);
+    left.remove();
+  });
+
   test("D1: a writer in the middle of a transaction holds up nothing", async () => {
     const state = made(schema);
     state.message(state.session({ id: "s" }), "user", "committed", at(12));
