@@ -1,4 +1,4 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
 
@@ -204,9 +204,11 @@ export async function run(argv: readonly string[]): Promise<void> {
   readingCommand("install", "add the block to AGENTS.md and the guide to SOUL.md, and say how to run it by a clock")
     .option("--i-accept-group-leak", "although others than the owner read these files")
     .action(async (options) => (await import("./digest.ts")).digestInstall({ ...global(), ...options }));
-  digestCommand("uninstall", "take the block, the guide and the file away again").action(async (options) =>
-    (await import("./digest.ts")).digestUninstall({ ...global(), ...options }),
-  );
+  // The same words as for `run` are taken; what they say does not matter here.
+  digestCommand("uninstall", "take the block, the guide and the file away again")
+    .addOption(new Option("--state <path>").hideHelp())
+    .addOption(new Option("--lang <language>").hideHelp())
+    .action(async (options) => (await import("./digest.ts")).digestUninstall({ ...global(), ...options }));
 
   const bring = program.command("import").description("bring in what another program holds");
   bring
