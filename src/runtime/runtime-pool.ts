@@ -19,6 +19,8 @@ const LONGEST_BACKOFF_MS = 60_000;
 const BROKEN_MEMORY_MS = 60_000;
 /** So many opens of one runtime that fail in a row make it rest for all; what one session alone does to itself counts once. */
 const BREAKER_FAILURES = 3;
+/** A look at what processes take is a walk through all of them: not with every turn. */
+const WEIGH_MS = 10_000;
 const BYTES_PER_MB = 1024 * 1024;
 
 export interface RuntimePoolOptions {
@@ -97,6 +99,7 @@ type HandleState =
 interface Handle {
   readonly session: AgentSession;
   memoryMb: number;
+  weighedAt: number;
   health: "ok" | "dead";
   leases: number;
   stopListening: () => void;
@@ -304,6 +307,7 @@ export class RuntimePool {
 
   /** After a turn it is known what the agent takes; where that is too much, idle ones go. */
   async #weigh(handle: Handle): Promise<void> {
+    handle.weighedAt = this.#clock.now();
     const bytes = await handle.session.memory?.().catch(() => undefined);
     if (bytes === undefined) return;
     handle.memoryMb = Math.ceil(bytes / BYTES_PER_MB);
@@ -374,7 +378,8 @@ export class RuntimePool {
       return this.#drain(slot, handle);
     } else {
       this.#move(slot, { name: "warm", handle });
-      if (handle.session.memory !== undefined) void this.#weigh(handle);
+      if (handle.session.memory !== undefined && this.#clock.now() - handle.weighedAt >= WEIGH_MS)
+        void this.#weigh(handle);
     }
     this.#serve();
   }
@@ -396,7 +401,14 @@ export class RuntimePool {
     slot.failures = 0;
     this.#countOpening(slot, true);
     const memoryMb = slot.runtime.memoryMb ?? 0;
-    const handle: Handle = { session, memoryMb, health: "ok", leases: 0, stopListening: () => undefined };
+    const handle: Handle = {
+      session,
+      memoryMb,
+      weighedAt: Number.NEGATIVE_INFINITY,
+      health: "ok",
+      leases: 0,
+      stopListening: () => undefined,
+    };
     handle.stopListening = session.onDead((failure) => this.#died(slot, handle, failure));
     await this.#settle(slot, handle);
   }
