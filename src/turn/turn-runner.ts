@@ -254,7 +254,7 @@ export class TurnRunner {
 
   /**
    * Ends the agent of a session in which no turn runs, and opens it anew. `how` is null where the next message of its home would not go
-   * there: then nothing is opened before somebody asks.
+   * there, or no place is free: then nothing is opened before somebody asks.
    */
   async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
     const { store, pool, config, ground, clock, claim } = this.#options;
@@ -264,6 +264,7 @@ export class TurnRunner {
     if ([...this.#live.values()].some(({ turn }) => turn.sessionId === sessionId))
       throw new TertuliaError("busy", `A turn runs in session ${sessionId}.`);
     await pool.drop(sessionId);
+    if (pool.room === 0) return { how: null };
     const home = await store.conversationById(session.home);
     if (home === null) return { how: null };
     const { rules } = rulesFor(config, { agent: home.agent, key: home.key, source: sourceOfConversation(home) });

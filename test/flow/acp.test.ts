@@ -223,6 +223,8 @@ test("E3: an agent that is not installed is said with what to do", async () => {
   const sentence = await asks("hello");
   expect(sentence).toContain("OpenCode is not installed");
   expect(sentence).toContain("npm install -g opencode-ai");
+  const { runtime, runtime_state } = await gateway.agentState((await gateway.reader.conversation(KEY))!);
+  expect(runtime_state[runtime]).toMatchObject({ status: "broken", session_id: null, restart_count: 0 });
 });
 
 test("B9 A6: an agent is told its session and its home, and gets a token for that session and nothing else", async () => {

@@ -68,6 +68,16 @@ describe("more conversations than places for agents", () => {
     expect(await fateOf(follower)).toEqual({ fate: "answered" });
   });
 
+  test("B4: a restart by hand waits for no place, and takes none from those who wait", async () => {
+    const parked = await says("c", "hello");
+    await gateway.answerOf(parked.turnId);
+    await says("a", "slow 50");
+    await says("b", "slow 90");
+    await settles();
+    expect(await gateway.restart(parked.sessionId)).toEqual({ how: null });
+    expect(gateway.pool.list()).toHaveLength(2);
+  });
+
   test("B4 T7: a wait for memory counts for no limit of the turn", async () => {
     await gateway.stop();
     folder.remove();
