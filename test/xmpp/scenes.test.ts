@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { passing, until } from "../support/until.ts";
-import { heardBy, XmppScene } from "../support/xmpp-scene.ts";
+import { type Agent, heardBy, XmppScene } from "../support/xmpp-scene.ts";
 import { SERVERS, XmppStage } from "../support/xmpp-stage.ts";
 
 const OWNER = { id: "owner", role: "owner" } as const;
@@ -273,6 +273,64 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     );
     await alice.saysInRoom(scene.room, "@zhiwei history");
     await alice.hears(/me: still here/);
+    scene.faults.length = 0;
+  });
+
+  it("A3 G6 while one agent answers: another comes, gets its password right, leaves a room, and hands its account on", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    await scene.agent("mohe");
+    scene.config();
+    await scene.starts();
+    await scene.agent("zhiwei");
+    const [mohe, zhiwei] = scene.agents as [Agent, Agent];
+    const account = {
+      platform: "xmpp",
+      jid: zhiwei.jid,
+      password: "secret",
+      nick: "zhiwei",
+      rooms: [scene.room],
+      service: scene.service,
+      tls: { ca: "ca.pem" },
+    };
+    const statusOf = (jid: string) => scene.gateway.channels.find((one) => one.account === jid)?.status;
+    await alice.saysInRoom(scene.room, "@mohe slow 40");
+    await until("mohe answers", () => scene.sql("SELECT 1 FROM turn WHERE state = 'running'").length > 0);
+    scene.config({}, { zhiwei: { accounts: [{ ...account, password: "wrong" }] } });
+    expect(await scene.rereads()).toEqual([]);
+    await until("the password is refused", () => statusOf(zhiwei.jid)?.state === "fatal");
+    scene.config();
+    await scene.rereads();
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@zhiwei say new here");
+    await alice.hears("new here");
+    await alice.hears(/^1 .* 40$/);
+    expect(heardBy(alice).slice(-3)).toEqual([
+      "alice: @zhiwei say new here",
+      "zhiwei: new here",
+      expect.stringMatching(/^mohe: 1 .* 40$/),
+    ]);
+    // Out of the room, and there for her alone.
+    scene.config({}, { zhiwei: { accounts: [{ ...account, rooms: [] }] } });
+    await scene.rereads();
+    await until("zhiwei has left", () =>
+      alice.presences.some(({ attrs }) => attrs.type === "unavailable" && attrs.from === `${scene.room}/zhiwei`),
+    );
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@zhiwei say nobody hears this");
+    await alice.says(zhiwei.jid, "say only for you");
+    await alice.hears("only for you");
+    // The account is another agent's now: it speaks as that one, in that one's session.
+    scene.agents[1] = { name: "xiaoguo", jid: zhiwei.jid };
+    scene.config({}, { xiaoguo: { accounts: [account] } });
+    await scene.rereads();
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@xiaoguo say I am xiaoguo");
+    await alice.hears("I am xiaoguo");
+    const query = "SELECT s.agent FROM turn t JOIN session s ON s.id = t.session_id ORDER BY t.id DESC LIMIT 1";
+    expect(scene.sql(query)).toEqual([{ agent: "xiaoguo" }]);
+    expect(statusOf(mohe.jid)).toEqual({ state: "online" });
+    await scene.quiets();
+    expect(heardBy(alice)).not.toContain("zhiwei: nobody hears this");
     scene.faults.length = 0;
   });
 
