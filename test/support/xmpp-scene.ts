@@ -32,9 +32,10 @@ export class XmppScene {
   /** Where the agents' accounts connect. */
   service: string;
 
-  constructor(stage: XmppStage) {
+  /** `room`: of another scene, whose agents belong to another gateway. */
+  constructor(stage: XmppStage, { room }: { room?: string } = {}) {
     this.stage = stage;
-    this.room = stage.room("core");
+    this.room = room ?? stage.room("core");
     this.service = stage.server.service("starttls");
     writeFileSync(join(this.#folder.path, "ca.pem"), stage.server.ca);
   }

@@ -232,6 +232,29 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     await scene.quiets();
   });
 
+  it("G5 so do agents of two gateways, who know nothing of each other", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    const other = new XmppScene(stage, { room: scene.room });
+    try {
+      for (const [one, name] of [
+        [scene, "mohe"],
+        [other, "zhiwei"],
+      ] as const) {
+        await one.agent(name);
+        one.config({ access: { xmpp: { rooms: [scene.room] } } }, { [name]: { answer: "always" } });
+        await one.starts();
+      }
+      const turnsOf = (one: XmppScene) => one.sql("SELECT 1 FROM turn").length;
+      await alice.saysInRoom(scene.room, "talk to each other");
+      await alice.hears(/answered each other here often enough/);
+      for (let before = 0; before !== turnsOf(scene) + turnsOf(other); await passing(1_000))
+        before = turnsOf(scene) + turnsOf(other);
+      expect([turnsOf(scene), turnsOf(other)]).toEqual([7, 7]);
+    } finally {
+      await other.ends();
+    }
+  });
+
   it("G-XMP-04 A3 G6 a taken nick, a kick, a ban and a removal each leave the other agent alone", async () => {
     const alice = await scene.person("alice", { as: "owner" });
     const squatter = await scene.person("mohe");
