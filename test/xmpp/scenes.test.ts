@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { SlixmppPerson } from "../support/slixmpp-person.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { passing, until } from "../support/until.ts";
 import { type Agent, heardBy, XmppScene } from "../support/xmpp-scene.ts";
@@ -209,6 +210,48 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     ).toEqual([]);
     const authors = scene.sql("SELECT DISTINCT author_kind, author_id FROM message WHERE body LIKE '%I agreed%'");
     expect(authors).toEqual([{ author_kind: "person", author_id: eve.jid }]);
+  });
+
+  it("T6 G1 somebody with a client of another make asks in the room and alone, and corrects himself", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    for (const name of ["mohe", "zhiwei", "xiaoguo"]) await scene.agent(name);
+    const bob = await stage.account("bob");
+    const jid = `${bob}@${stage.server.domain}`;
+    scene.config({ access: { xmpp: { people: [jid] } } });
+    await scene.starts();
+    const [mohe] = scene.agents as [Agent];
+    const { ports } = stage.server;
+    const ca = scene.caPath;
+    const person = new SlixmppPerson({
+      jid,
+      password: "secret",
+      port: ports.starttls,
+      ca,
+      room: scene.room,
+      nick: "bob",
+    });
+    try {
+      await person.joined();
+      person.says(scene.room, "@mohe say it is one of three");
+      expect(await person.hears("it is one of three")).toEqual({
+        kind: "groupchat",
+        sender: `${scene.room}/mohe`,
+        body: "it is one of three",
+      });
+      person.says(scene.room, "@zhiwei say me too");
+      await person.hears("me too");
+      await alice.hears("me too");
+      person.says(scene.room, "@zhiwei say not me", { corrects: true });
+      await until("the correction is stored", () => scene.sql("SELECT 1 FROM message_version").length === 1);
+      person.says(scene.room, "@zhiwei whoami");
+      await until("zhiwei is told of it", () => scene.lastPrompt("zhiwei").includes("say not me"));
+      person.says(mohe.jid, "say only to you");
+      expect((await person.hears("only to you")).kind).toBe("chat");
+      expect(scene.lastPrompt("mohe")).toContain("rights: guest");
+      await scene.quiets();
+    } finally {
+      await person.leaves();
+    }
   });
 
   it("G5 two agents that answer each other stop after six turns, and go on with a person's word", async () => {
