@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the two XMPP servers that `npm run test:xmpp` starts for itself. No system service is started or left enabled.
+# Installs the two XMPP servers that `npm run test:xmpp` starts for itself, and a client of another make. No system service is started or left enabled.
 set -euo pipefail
 missing=()
-for package in prosody ejabberd openssl; do
+for package in prosody ejabberd openssl python3-slixmpp; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
 done
 if [ "${#missing[@]}" -eq 0 ]; then exit 0; fi

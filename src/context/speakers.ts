@@ -1,6 +1,6 @@
 import type { Author } from "../message/message.ts";
 import type { IdMask } from "./id-mask.ts";
-import { nameInMark, shorten } from "./untrusted.ts";
+import { lookOf, nameInMark, shorten } from "./untrusted.ts";
 
 /** Who is who where several people speak (C2, G2): from who really wrote, never from what stands in a text. */
 export interface Speakers {
@@ -25,16 +25,17 @@ export function createSpeakers({ agent, known, platform, mask }: SpeakersOptions
     nameInMark(author.name ?? (author.kind === "agent" ? author.id : "")) ||
     shorten(nameInMark(mask.user(platform, author.id)), 40) ||
     "somebody";
+  // Names that look the same count as the same.
   const bearers = new Map<string, Set<string>>();
   const note = (author: Author): void => {
-    const label = folded(labelOf(author));
+    const label = lookOf(labelOf(author));
     bearers.set(label, (bearers.get(label) ?? new Set()).add(idOf(author)));
   };
   for (const author of known) note(author);
 
   const tagOf = (author: Author): string | null => {
     const label = labelOf(author);
-    const others = bearers.get(folded(label)) ?? new Set();
+    const others = bearers.get(lookOf(label)) ?? new Set();
     const isAlone = label !== "somebody" && [...others].every((other) => other === idOf(author));
     return isAlone ? null : `#${mask.tag(idOf(author))}`;
   };
@@ -46,9 +47,4 @@ export function createSpeakers({ agent, known, platform, mask }: SpeakersOptions
       return `[${labelOf(author)}${tag === null ? "" : ` ${tag}`}]`;
     },
   };
-}
-
-/** Names that look the same count as the same. */
-function folded(label: string): string {
-  return label.normalize("NFKC").toLowerCase();
 }

@@ -73,6 +73,39 @@ export function isYou(name: string): boolean {
   return YOU.test(letters);
 }
 
+/** Letters that look like Latin ones in some of the fonts, small or capital. */
+const LOOKS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    a: "аαɑ",
+    b: "вβ",
+    c: "сϲ",
+    d: "ԁ",
+    e: "еε",
+    g: "ɡ",
+    h: "нһηհ",
+    j: "јϳ",
+    k: "кκ",
+    l: "iіιı1",
+    m: "мμ",
+    n: "ոν",
+    o: "оοօ0",
+    p: "рρ",
+    q: "ԛ",
+    s: "ѕ",
+    t: "тτ",
+    u: "սυ",
+    w: "ԝ",
+    x: "хχ",
+    y: "уү",
+  }).flatMap(([latin, others]) => [...others].map((other) => [other, latin])),
+);
+
+/** The same for names that look the same: other scripts' letters, other widths and cases. It is no name, and for comparing only. */
+export function lookOf(name: string): string {
+  const letters = [...oneLine(name).normalize("NFKC").toLowerCase()].map((letter) => LOOKS[letter] ?? letter);
+  return letters.join("").replaceAll("rn", "m");
+}
+
 /** A name as it stands in a mark: nothing that could close the mark, or pass for the tag of another. Empty where nothing is left. */
 export function nameInMark(name: string): string {
   const plain = oneLine(name).replace(new RegExp(`[${OPEN}${CLOSE}#＃﹟|｜]+`, "gu"), " ");

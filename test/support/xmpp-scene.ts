@@ -29,14 +29,18 @@ export class XmppScene {
   readonly #people: Record<string, object> = {};
   #running: RunningGateway | null = null;
   #process: ChildProcess | null = null;
+  /** The authority that the server's certificate is from. */
+  readonly caPath: string;
   /** Where the agents' accounts connect. */
   service: string;
 
-  constructor(stage: XmppStage) {
+  /** `room`: of another scene, whose agents belong to another gateway. */
+  constructor(stage: XmppStage, { room }: { room?: string } = {}) {
     this.stage = stage;
-    this.room = stage.room("core");
+    this.room = room ?? stage.room("core");
     this.service = stage.server.service("starttls");
-    writeFileSync(join(this.#folder.path, "ca.pem"), stage.server.ca);
+    this.caPath = join(this.#folder.path, "ca.pem");
+    writeFileSync(this.caPath, stage.server.ca);
   }
 
   get server(): XmppServer {

@@ -21,7 +21,7 @@ export class XmppListener {
   openTimers = 0;
   channel: Channel;
   readonly jid: string;
-  readonly #account: XmppAccount;
+  #account: XmppAccount;
   readonly #pace: Partial<XmppPace>;
   readonly #resolve: ((domain: string) => Promise<readonly string[]>) | undefined;
   #sent = 0;
@@ -76,9 +76,10 @@ export class XmppListener {
     await until("no timer is left open", () => this.openTimers === 0, 200);
   }
 
-  /** Another process with the same store. */
-  async restart(): Promise<void> {
+  /** Another process with the same store, or a channel for an account whose settings have changed. */
+  async restart(changes: Partial<XmppAccount> = {}): Promise<void> {
     await this.channel.stop();
+    this.#account = { ...this.#account, ...changes };
     this.channel = this.#create();
     await this.start();
     await this.ready();

@@ -147,6 +147,22 @@ describe.each(SERVERS)("catching up, on %s", (_kind, start) => {
     expect(bot.texts()).toEqual(["m0", ...numbers(1, 300)]);
   });
 
+  it("G-XMP-01 a room that was taken out of the configuration: what was said meanwhile is history when it comes back", async () => {
+    const [room, other] = [stage.room(), stage.room()];
+    const ann = await stage.person("ann");
+    await ann.join(room, "Ann");
+    await ann.configure(room, { "muc#roomconfig_persistentroom": "1" });
+    const bot = await stage.bot({ rooms: [room, other] });
+    await ann.saysInRoom(room, "before");
+    await bot.hears("before");
+    await bot.restart({ rooms: [other] });
+    await ann.saysInRoom(room, "@mohe restart");
+    await bot.restart({ rooms: [room, other] });
+    expect(await bot.hears("@mohe restart")).toMatchObject({ isHistory: true });
+    await ann.saysInRoom(room, "after");
+    expect(await bot.hears("after")).toMatchObject({ isHistory: false });
+  });
+
   it("an archive that has forgotten the last message is read by time", async () => {
     const room = stage.room();
     const ann = await stage.person("ann");

@@ -51,6 +51,15 @@ describe.each(SERVERS)("direct chats, on %s", (kind, start) => {
     );
   });
 
+  it("G5 what another agent of a Tertulia writes is no person's", async () => {
+    const [bot, other] = [await stage.bot(), await stage.bot()];
+    expect(await other.sends(bot.jid, "from an agent")).toMatchObject({ kind: "sent" });
+    expect((await bot.hears("from an agent")).source.isBot).toBe(true);
+    const ann = await stage.person("ann");
+    await ann.says(bot.jid, "from Ann");
+    expect((await bot.hears("from Ann")).source.isBot).toBe(false);
+  });
+
   it("T6 corrections, retractions and replies name the message, by its author's id", async () => {
     const { bot, ann } = await pair();
     const id = await ann.says(bot.jid, "tea at five");

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { passing, until } from "../support/until.ts";
 import { IMPOSTOR_DOMAIN, startImpostor, type XmppImpostor } from "../support/xmpp-impostor.ts";
@@ -66,6 +68,25 @@ describe("a bad server", () => {
     expect(await bot.complains(/encryption/)).toContain("tls.insecure");
     await passing(200);
     expect(impostor.heard.join("")).not.toContain("<auth");
+  });
+
+  it("a server with which TLS fails: the reason is a sentence, not the library's trace", async () => {
+    // An alert: the handshake has failed.
+    const server = createServer((socket) =>
+      socket.on("error", () => undefined).end(Buffer.from("15030300020228", "hex")),
+    );
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    open.push({ stop: async () => void server.close() });
+    const service = `xmpps://127.0.0.1:${(server.address() as { port: number }).port}`;
+    const bot = new XmppListener(
+      { domain: IMPOSTOR_DOMAIN, service: () => "", ca: "" },
+      { user: "mohe", service, tls: { insecure: true } },
+      {},
+    );
+    open.push(bot);
+    await bot.start();
+    expect(await bot.complains(/TLS/)).toMatch(/^TLS fails: [\w/ ]+$/);
   });
 
   it("a server that never answers is given up, and tried again", async () => {

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { SlixmppPerson } from "../support/slixmpp-person.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { passing, until } from "../support/until.ts";
-import { heardBy, XmppScene } from "../support/xmpp-scene.ts";
+import { type Agent, heardBy, XmppScene } from "../support/xmpp-scene.ts";
 import { SERVERS, XmppStage } from "../support/xmpp-stage.ts";
 
 const OWNER = { id: "owner", role: "owner" } as const;
@@ -211,6 +212,48 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     expect(authors).toEqual([{ author_kind: "person", author_id: eve.jid }]);
   });
 
+  it("T6 G1 somebody with a client of another make asks in the room and alone, and corrects himself", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    for (const name of ["mohe", "zhiwei", "xiaoguo"]) await scene.agent(name);
+    const bob = await stage.account("bob");
+    const jid = `${bob}@${stage.server.domain}`;
+    scene.config({ access: { xmpp: { people: [jid] } } });
+    await scene.starts();
+    const [mohe] = scene.agents as [Agent];
+    const { ports } = stage.server;
+    const ca = scene.caPath;
+    const person = new SlixmppPerson({
+      jid,
+      password: "secret",
+      port: ports.starttls,
+      ca,
+      room: scene.room,
+      nick: "bob",
+    });
+    try {
+      await person.joined();
+      person.says(scene.room, "@mohe say it is one of three");
+      expect(await person.hears("it is one of three")).toEqual({
+        kind: "groupchat",
+        sender: `${scene.room}/mohe`,
+        body: "it is one of three",
+      });
+      person.says(scene.room, "@zhiwei say me too");
+      await person.hears("me too");
+      await alice.hears("me too");
+      person.says(scene.room, "@zhiwei say not me", { corrects: true });
+      await until("the correction is stored", () => scene.sql("SELECT 1 FROM message_version").length === 1);
+      person.says(scene.room, "@zhiwei whoami");
+      await until("zhiwei is told of it", () => scene.lastPrompt("zhiwei").includes("say not me"));
+      person.says(mohe.jid, "say only to you");
+      expect((await person.hears("only to you")).kind).toBe("chat");
+      expect(scene.lastPrompt("mohe")).toContain("rights: guest");
+      await scene.quiets();
+    } finally {
+      await person.leaves();
+    }
+  });
+
   it("G5 two agents that answer each other stop after six turns, and go on with a person's word", async () => {
     const alice = await scene.person("alice", { as: "owner" });
     await scene.agent("mohe");
@@ -230,6 +273,29 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     await alice.saysInRoom(scene.room, "go on");
     await until("they go on", () => turns() > first + 2);
     await scene.quiets();
+  });
+
+  it("G5 so do agents of two gateways, who know nothing of each other", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    const other = new XmppScene(stage, { room: scene.room });
+    try {
+      for (const [one, name] of [
+        [scene, "mohe"],
+        [other, "zhiwei"],
+      ] as const) {
+        await one.agent(name);
+        one.config({ access: { xmpp: { rooms: [scene.room] } } }, { [name]: { answer: "always" } });
+        await one.starts();
+      }
+      const turnsOf = (one: XmppScene) => one.sql("SELECT 1 FROM turn").length;
+      await alice.saysInRoom(scene.room, "talk to each other");
+      await alice.hears(/answered each other here often enough/);
+      for (let before = 0; before !== turnsOf(scene) + turnsOf(other); await passing(1_000))
+        before = turnsOf(scene) + turnsOf(other);
+      expect([turnsOf(scene), turnsOf(other)]).toEqual([7, 7]);
+    } finally {
+      await other.ends();
+    }
   });
 
   it("G-XMP-04 A3 G6 a taken nick, a kick, a ban and a removal each leave the other agent alone", async () => {
@@ -273,6 +339,64 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     );
     await alice.saysInRoom(scene.room, "@zhiwei history");
     await alice.hears(/me: still here/);
+    scene.faults.length = 0;
+  });
+
+  it("A3 G6 while one agent answers: another comes, gets its password right, leaves a room, and hands its account on", async () => {
+    const alice = await scene.person("alice", { as: "owner" });
+    await scene.agent("mohe");
+    scene.config();
+    await scene.starts();
+    await scene.agent("zhiwei");
+    const [mohe, zhiwei] = scene.agents as [Agent, Agent];
+    const account = {
+      platform: "xmpp",
+      jid: zhiwei.jid,
+      password: "secret",
+      nick: "zhiwei",
+      rooms: [scene.room],
+      service: scene.service,
+      tls: { ca: "ca.pem" },
+    };
+    const statusOf = (jid: string) => scene.gateway.channels.find((one) => one.account === jid)?.status;
+    await alice.saysInRoom(scene.room, "@mohe slow 40");
+    await until("mohe answers", () => scene.sql("SELECT 1 FROM turn WHERE state = 'running'").length > 0);
+    scene.config({}, { zhiwei: { accounts: [{ ...account, password: "wrong" }] } });
+    expect(await scene.rereads()).toEqual([]);
+    await until("the password is refused", () => statusOf(zhiwei.jid)?.state === "fatal");
+    scene.config();
+    await scene.rereads();
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@zhiwei say new here");
+    await alice.hears("new here");
+    await alice.hears(/^1 .* 40$/);
+    expect(heardBy(alice).slice(-3)).toEqual([
+      "alice: @zhiwei say new here",
+      "zhiwei: new here",
+      expect.stringMatching(/^mohe: 1 .* 40$/),
+    ]);
+    // Out of the room, and there for her alone.
+    scene.config({}, { zhiwei: { accounts: [{ ...account, rooms: [] }] } });
+    await scene.rereads();
+    await until("zhiwei has left", () =>
+      alice.presences.some(({ attrs }) => attrs.type === "unavailable" && attrs.from === `${scene.room}/zhiwei`),
+    );
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@zhiwei say nobody hears this");
+    await alice.says(zhiwei.jid, "say only for you");
+    await alice.hears("only for you");
+    // The account is another agent's now: it speaks as that one, in that one's session.
+    scene.agents[1] = { name: "xiaoguo", jid: zhiwei.jid };
+    scene.config({}, { xiaoguo: { accounts: [account] } });
+    await scene.rereads();
+    await scene.ready();
+    await alice.saysInRoom(scene.room, "@xiaoguo say I am xiaoguo");
+    await alice.hears("I am xiaoguo");
+    const query = "SELECT s.agent FROM turn t JOIN session s ON s.id = t.session_id ORDER BY t.id DESC LIMIT 1";
+    expect(scene.sql(query)).toEqual([{ agent: "xiaoguo" }]);
+    expect(statusOf(mohe.jid)).toEqual({ state: "online" });
+    await scene.quiets();
+    expect(heardBy(alice)).not.toContain("zhiwei: nobody hears this");
     scene.faults.length = 0;
   });
 

@@ -11,6 +11,15 @@ export interface EchoMark {
 }
 
 const SEAL_LENGTH = 24;
+const SEALED = /^tertulia-[\d-]{1,31}\.[0-9a-f]{24}$/;
+
+/**
+ * Whether the id was given by a Tertulia, ours or another's: its author is an agent, and the loop guard has to count it (G5). Whoever
+ * imitates it makes himself a bot, which has fewer rights than a person.
+ */
+export function isOfAgent(id: string | undefined): boolean {
+  return id !== undefined && SEALED.test(id);
+}
 
 export function createEchoMark(secret: string): EchoMark {
   const sealOf = (key: string): string =>

@@ -46,6 +46,14 @@ export class Hearing {
     return this.#marks[place];
   }
 
+  /** What is said from now on in other places is nothing that was missed, should the account come there again. */
+  keepOnly(places: readonly string[]): void {
+    const kept = Object.entries(this.#marks).filter(([place]) => places.includes(place));
+    if (kept.length === Object.keys(this.#marks).length) return;
+    this.#marks = Object.fromEntries(kept);
+    this.put({ place: "", events: [] });
+  }
+
   /** Aborted when the channel stops. */
   get stopped(): AbortSignal {
     return this.#stopped.signal;

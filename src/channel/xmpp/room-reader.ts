@@ -4,7 +4,7 @@ import { cleanSource } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import { MAM } from "./archive.ts";
-import type { EchoMark } from "./echo-mark.ts";
+import { type EchoMark, isOfAgent } from "./echo-mark.ts";
 import { OCCUPANT_ID, type Occupant, type Occupants } from "./occupants.ts";
 import type { Overheard, Speaker } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
@@ -145,7 +145,7 @@ export class RoomReader {
       ...(room.topic === undefined ? {} : { chatTopic: room.topic }),
       ...thread,
       ...(author === undefined ? {} : { userId: author, userName: spoken.nick }),
-      isBot: false,
+      isBot: isOfAgent(idOf(spoken)),
       messageId,
     });
     return { source, target };

@@ -41,6 +41,7 @@ class XmppChannel implements Channel {
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
     const hearing = new Hearing({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
+    hearing.keepOnly(["", ...this.#options.account.rooms.map((room) => bareOf(roomFrom(room).jid))]);
     this.#parts = this.#assemble(hearing, inbox);
     await this.#parts.connection.start();
     this.#goRound();

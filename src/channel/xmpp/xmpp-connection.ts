@@ -338,6 +338,13 @@ async function trustOf({ tls = {} }: XmppAccount): Promise<{ ca?: string; insecu
 }
 
 function describe(cause: unknown): string {
-  const { condition, message } = cause as { condition?: string; message?: string };
+  const { condition, message, library, reason } = cause as {
+    condition?: string;
+    message?: string;
+    /** Where TLS fails the message is a trace of the library's. */
+    library?: string;
+    reason?: string;
+  };
+  if (library !== undefined && reason !== undefined) return `TLS fails: ${reason}`;
   return condition ?? (message || String(cause));
 }

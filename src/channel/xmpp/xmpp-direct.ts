@@ -6,7 +6,7 @@ import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
-import type { EchoMark } from "./echo-mark.ts";
+import { type EchoMark, isOfAgent } from "./echo-mark.ts";
 import type { Hearing } from "./hearing.ts";
 import { bareOf, localOf, resourceOf } from "./jid.ts";
 import type { XmppPace } from "./options.ts";
@@ -191,7 +191,7 @@ export class XmppDirect {
       chatId: partner.chatId,
       chatType: "dm",
       ...author,
-      isBot: false,
+      isBot: isOfAgent(wireId),
       messageId,
     });
     const target: Target = {
