@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { loadConfig } from "../config.ts";
 import { followConfig, startGateway } from "../start.ts";
+import { letIn } from "./let-in.ts";
 import { createLog } from "./log.ts";
 import { output } from "./output.ts";
 
@@ -18,10 +19,10 @@ export async function start(flags: { home?: string; config?: string; port?: stri
     config.http.host.startsWith("127.") || config.http.host === "::1" || config.http.host === "localhost";
   const who =
     config.http.token === "always"
-      ? "bearers of a token only"
+      ? "over HTTP bearers of a token only"
       : isLoopback
-        ? "this machine, as the owner; from elsewhere nobody"
-        : "this machine, as the owner; from elsewhere bearers of a token only";
+        ? "this machine, as the owner; over HTTP from elsewhere nobody"
+        : "this machine, as the owner; over HTTP from elsewhere bearers of a token only";
   output(
     [
       `Tertulia is ready at ${running.url} (${readyMs} ms)`,
@@ -29,7 +30,7 @@ export async function start(flags: { home?: string; config?: string; port?: stri
       `  state    ${config.home}`,
       `  config   ${config.files.config ?? "none: everything at its default"}`,
       `  agents   ${agents.join(", ")}`,
-      `  who      ${who}`,
+      `  who      ${[who, ...letIn(config)].join("; ")}`,
       `  token    in ${config.files.token}`,
       `  log      ${logFile === undefined ? "standard error" : logFile} (level ${config.log.level})`,
       "",

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { letIn } from "../../src/cli/let-in.ts";
 import { loadConfig } from "../../src/config.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -557,6 +558,18 @@ describe("doctor", () => {
     const agents = `agents: { mohe: { runtime: { kind: demo }, ${ROOM_ACCOUNT} }, lan: { runtime: { kind: acp, preset: demo }, ${direct} } }\n`;
     file("config.yaml", `${agents}default_agent: mohe\n${people}`);
     expect(await warnings()).toEqual([]);
+  });
+
+  test.each([
+    ["", "xmpp: nobody (docs/access.md)"],
+    ["access: { xmpp: { open: true } }\n", "xmpp: everybody"],
+    [
+      "people: { bob: { accounts: [{ platform: xmpp, id: bob@x.test }] } }\naccess: { xmpp: { people: [bob@x.test, eve@x.test], rooms: [core@rooms.x.test] } }\n",
+      "xmpp: 2 accounts, whoever is in core@rooms.x.test",
+    ],
+  ])("A1 the start says whom agents answer: %j", (more, words) => {
+    file("config.yaml", `agents: { mohe: { runtime: { kind: demo }, ${ROOM_ACCOUNT} } }\n${more}`);
+    expect(letIn(loadConfig({ flags: { home } }))).toEqual([words]);
   });
 
   test("A1 a platform where nobody is let in, and an account that is down, are said", async () => {

@@ -105,6 +105,20 @@ describe("a deletion", () => {
   );
 
   test(
+    "T6 by somebody else is none, whether the message waits or was read",
+    inRoom(async (stage, { room, alice, bob }) => {
+      const line = await alice.says("my number is 4711");
+      await alice.says("@mohe slow 5");
+      await stage.passes(50);
+      await bob.deletes(await alice.says("@mohe say all the same"));
+      await bob.deletes(line);
+      await stage.quiets();
+      expect(room.shows().at(-1)).toBe("mohe: all the same");
+      expect(stage.sql("SELECT count(*) AS n FROM message WHERE deleted_at IS NOT NULL")).toEqual([{ n: 0 }]);
+    }),
+  );
+
+  test(
     "T6 of one that was read hides it from then on: from room lines, from the primer, and from who comes later",
     inRoom(async (stage, { alice, bob }) => {
       const line = await alice.says("my number is 4711");

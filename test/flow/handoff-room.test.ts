@@ -507,7 +507,9 @@ describe("a session's own token", () => {
       const closed = "agent:mohe:web:dm:owner%2Fclosed";
       expect(await send({ room: closed, session, share: true })).toBe("not_shared");
       expect(await send({ room: closed, session: null })).toBe("ok");
-      expect(await send({ room: "open", session })).toBe("ok");
+      expect(await send({ room: "open", session, share: true })).toBe("ok");
+      // By its own flag it would hold when the configuration shares no more.
+      expect(await stage.gateway.reader.bindings({})).toMatchObject([{ sessionId: session, shared: false }]);
       expect(await send({ room: "open", session: "another" })).toBe("forbidden");
       for (const path of ["/api/sessions", "/api/status", `/api/sessions/${session}`])
         expect((await stage.call({ path, token })).status).toBe(403);

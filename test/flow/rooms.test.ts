@@ -582,6 +582,31 @@ describe("agents come and go", () => {
   );
 
   test(
+    "G6 A3 an account that is another agent's now speaks as that one, and its settings alone decide who has it",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await alice.says("@zhiwei say I am zhiwei");
+      await stage.quiets();
+      const { mohe, zhiwei } = agentsInRoom(["mohe", "zhiwei"]);
+      const lan = { ...zhiwei, names: ["lan"] };
+      expect(await stage.rewrites({ ...THREE, agents: { mohe, zhiwei: { ...zhiwei, accounts: [] }, lan } })).toEqual(
+        [],
+      );
+      expect(stage.gateway.channels.map(({ account, agent }) => [account, agent])).toEqual([
+        ["mohe@test", "mohe"],
+        ["zhiwei@test", "lan"],
+      ]);
+      await alice.says("@lan say I am lan");
+      await stage.quiets();
+      expect(room.shows().at(-1)).toBe("zhiwei: I am lan");
+      expect(stage.sql("SELECT s.agent FROM turn t JOIN session s ON s.id = t.session_id ORDER BY t.id")).toEqual([
+        { agent: "zhiwei" },
+        { agent: "lan" },
+      ]);
+    }),
+  );
+
+  test(
     "G6 an agent that is removed while it answers is stopped; what needs a restart is said and stays",
     inRoom(async (stage, room) => {
       await room.person("alice").says("@zhiwei hang");
