@@ -1,6 +1,6 @@
 /**
  * The whole bench: `node bench/run.ts` (`--quick`: fewer and shorter rounds, and no file). Prints one table and writes it to
- * bench/results.md. The numbers are of this machine and this moment; the ratios are what is aimed at.
+ * bench/results.md; the rooms need Prosody (scripts/xmpp-setup.sh). The numbers are of this machine and this moment; the ratios are what is aimed at.
  */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -14,6 +14,7 @@ import { measureHistory } from "./history.ts";
 import { measureHttp } from "./http.ts";
 import { measureMemory } from "./memory.ts";
 import { build } from "./processes.ts";
+import { measureRooms } from "./rooms.ts";
 import { measureStart } from "./start.ts";
 import { FULL, markdown, QUICK, type Row } from "./table.ts";
 
@@ -31,6 +32,7 @@ for (const measure of [
   measureDurableTurns,
   measureAgents,
   measureDigest,
+  measureRooms,
 ]) {
   rows.push(...(await measure(effort)));
   process.stderr.write(`${measure.name}: ${seconds()} s\n`);
