@@ -232,7 +232,7 @@ export function storeContract(
       expect(await admit(said("5", { rules }))).toMatchObject({ kind: "refused", notices: [{}] });
     });
 
-    test("T5 a steered message waits on the next turn until it is consumed, and is then of one turn only", async () => {
+    test("T5 G-CON-05 a steered message waits on the next turn until it is consumed, and is then of one turn only", async () => {
       const rules = { busyMode: "steer" as const };
       const first = await begunBy(said("1", { rules }));
       const steered = await admit(said("2", { rules }));

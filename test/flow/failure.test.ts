@@ -346,7 +346,7 @@ describe("an agent that keeps no rules", () => {
     await stage.end();
   });
 
-  test("T5 an answer is kept though a message that was handed over hangs, and what comes of that too late is nobody's", async () => {
+  test("T5 G-CON-06 an answer is kept though a message that was handed over hangs, and what comes of that too late is nobody's", async () => {
     const [handed, asked] = [Promise.withResolvers<"consumed">(), Promise.withResolvers<void>()];
     const stage = await oddStage(
       {
