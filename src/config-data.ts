@@ -1,9 +1,5 @@
 /** Plain data, as configuration is. */
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 export function valueAt(tree: unknown, path: readonly string[]): unknown {
   let value = tree;
   for (const key of path) {

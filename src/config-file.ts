@@ -5,9 +5,10 @@ import { createRequire } from "node:module";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type * as Yaml from "yaml";
-import { type Environment, given, isRecord } from "./config-data.ts";
+import { type Environment, given } from "./config-data.ts";
 import { SCHEMA, type Written } from "./config-schema.ts";
 import { TertuliaError } from "./errors.ts";
+import { isRecord } from "./util/is-record.ts";
 
 export interface Problem {
   readonly path: string;

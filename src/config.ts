@@ -7,7 +7,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
 import { check, refusal } from "./config-complaint.ts";
-import { deepFreeze, type Environment, given, isRecord, numeral, present, table } from "./config-data.ts";
+import { deepFreeze, type Environment, given, numeral, present, table } from "./config-data.ts";
 import {
   type ConfigFile,
   emptyFile,
@@ -37,6 +37,7 @@ import { DEFAULT_KEY_RULES, sessionKeyFor } from "./conversation/session-key.ts"
 import { TertuliaError } from "./errors.ts";
 import { accountId, type ChatType, type Platform, type Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
+import { isRecord } from "./util/is-record.ts";
 
 export {
   type AgentPreset,

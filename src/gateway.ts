@@ -12,7 +12,7 @@ import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
 import type { Person } from "./conversation/person.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
 import { sessionToken } from "./conversation/session-token.ts";
-import { type Digest, type DigestSettings, NOISE, readDigest } from "./digest/digest.ts";
+import { type Digest, readDigest, settingsFrom } from "./digest/digest.ts";
 import { DigestKeeper } from "./digest/digest-keeper.ts";
 import { createOwnTalks } from "./digest/own-talks.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -75,11 +75,6 @@ function accountsOf(config: Config): AgentAccount[] {
   );
 }
 
-/** To see whether an account is still the same. */
-function writtenOf({ account }: AgentAccount): string {
-  return JSON.stringify(account);
-}
-
 export interface GatewayOptions {
   readonly config: Config;
   /** Open and exclusive to this gateway; closed by `stop`. */
@@ -122,10 +117,10 @@ export class Gateway {
   readonly #retired = new Set<Runtime>();
   /** Accounts that were removed while this gateway runs. */
   readonly #gone = new Set<string>();
-  /** By account. */
+  /** By account; `account` is what the configuration says of it, null for a channel that was given. */
   readonly #channels = new Map<
     string,
-    { readonly channel: Channel; readonly agent: string; readonly written: string }
+    { readonly channel: Channel; readonly agent: string; readonly account: AccountConfig | null }
   >();
   #reloading: Promise<unknown> = Promise.resolve();
   readonly #engine: Engine;
@@ -156,7 +151,7 @@ export class Gateway {
     this.#secret = options.secret ?? ids.token();
     this.#runtimes = createRuntimes(config, this.#runtimesOptions());
     for (const channel of options.channels ?? [])
-      this.#channels.set(channel.account, { channel, agent: config.defaultAgent, written: "" });
+      this.#channels.set(channel.account, { channel, agent: config.defaultAgent, account: null });
     this.#ids = ids;
     const platforms = () => this.#platforms();
     this.#ground = {
@@ -292,7 +287,7 @@ export class Gateway {
       home: digest.home,
       intervalMs: digest.intervalMs,
       source: createOwnTalks(this.#store),
-      settings: digestSettings(this.config),
+      settings: settingsFrom(digest),
       rendering: { lang: digest.lang, timezone },
       clock: this.#clock,
       nonce: () => this.#ids.token().slice(0, 12),
@@ -373,11 +368,11 @@ export class Gateway {
     }
     await this.#keepPeople();
     const accounts = accountsOf(config);
-    for (const [account, { channel, agent, written }] of [...this.#channels]) {
-      const isKept = written === "" || accounts.some((one) => writtenOf(one) === written && one.agent === agent);
+    for (const [id, { channel, agent, account }] of [...this.#channels]) {
+      const isKept = account === null || accounts.some((one) => isDeepStrictEqual(one, { agent, account }));
       if (isKept) continue;
-      this.#channels.delete(account);
-      this.#gone.add(account);
+      this.#channels.delete(id);
+      this.#gone.add(id);
       await channel.stop();
     }
     const removed = Object.keys(before.agents).filter((agent) => config.agents[agent] === undefined);
@@ -507,7 +502,7 @@ export class Gateway {
 
   /** D1: what was said last at the owner's doors. */
   digest(): Promise<Digest> {
-    return readDigest(createOwnTalks(this.#store), digestSettings(this.config), this.#clock.now());
+    return readDigest(createOwnTalks(this.#store), settingsFrom(this.config.digest), this.#clock.now());
   }
 
   /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */
@@ -585,7 +580,7 @@ export class Gateway {
       return null;
     }
     this.#gone.delete(account.id);
-    this.#channels.set(account.id, { channel, agent, written: writtenOf({ agent, account }) });
+    this.#channels.set(account.id, { channel, agent, account });
     return channel;
   }
 
@@ -671,9 +666,4 @@ export class Gateway {
     const error = asTertuliaError(cause);
     this.#log.error({ err: error, cause: error.cause }, `${error.code}: ${error.message}`);
   }
-}
-
-function digestSettings({ digest }: Config): DigestSettings {
-  const { idleMinutes, limit, noise } = digest;
-  return { idleMinutes, limit, noise: [...NOISE, ...noise] };
 }

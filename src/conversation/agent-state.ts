@@ -1,3 +1,5 @@
+import { isRecord } from "../util/is-record.ts";
+
 /** B6: what is kept with a conversation, in the form that other programs read it. */
 
 export interface AgentState {
@@ -54,11 +56,7 @@ export function mergeState(
   const merged = new Map(Object.entries(under));
   for (const [key, value] of Object.entries(over)) {
     const before = merged.get(key);
-    merged.set(key, isMap(before) && isMap(value) ? mergeState(before, value) : value);
+    merged.set(key, isRecord(before) && isRecord(value) ? mergeState(before, value) : value);
   }
   return Object.fromEntries(merged);
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

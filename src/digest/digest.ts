@@ -74,6 +74,11 @@ export const NOISE: readonly string[] = [
   "Your request was not processed",
   "[System:",
 ];
+/** What the configuration says adds to the known beginnings. */
+export function settingsFrom({ idleMinutes, limit, noise }: DigestSettings): DigestSettings {
+  return { idleMinutes, limit, noise: [...NOISE, ...noise] };
+}
+
 export const DEFAULT_DIGEST: DigestSettings = { idleMinutes: 15, limit: 20, noise: NOISE };
 
 /** Raw rows for one pair: calls of tools stand between what was said. */

@@ -577,20 +577,8 @@ describe("a runtime that fails as a whole", () => {
 describe("memory", () => {
   const MB = 1024 * 1024;
   const heavy = (demo: Runtime, measured: Record<string, number>, memoryMb = 100): Runtime => ({
-    ...demo,
-    name: "heavy",
+    ...variant(demo, ({ ref }) => ({ memory: async () => (measured[ref] ?? memoryMb) * MB }), "heavy"),
     memoryMb,
-    async open(request) {
-      const session = await demo.open(request);
-      return {
-        ref: session.ref,
-        how: session.how,
-        turn: (input, options) => session.turn(input, options),
-        park: () => session.park(),
-        onDead: (listener) => session.onDead(listener),
-        memory: async () => (measured[request.sessionId] ?? memoryMb) * MB,
-      };
-    },
   });
 
   test("B4 a session that does not fit waits, and takes the place of the least recently used idle one", async () => {

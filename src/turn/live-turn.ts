@@ -41,8 +41,6 @@ export class LiveTurn {
   shown = false;
   /** What was told of it when its prompt was written, for those who come later; null before that. */
   begun: GatewayEvents["turn:begun"] | null = null;
-  /** Whether it waits for a place for its agent: that does not count for its limits either. */
-  isQueuing = false;
   /** Whether a tool may have run: durable before it is true. */
   hasEffects = false;
 

@@ -10,6 +10,8 @@ const PARTIAL_MS = 1_000;
 export interface TurnLimits {
   /** The agent gave a sign of life. */
   sign(): void;
+  /** The turn waits for what is not its agent's doing: until the way back is called, which is safe to repeat, nothing counts. */
+  hold(): () => void;
   /** Whether a second has passed since the partial text was last written; asking counts as writing. */
   isPartialDue(): boolean;
   cancel(): void;
@@ -22,6 +24,7 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
   let totalFrom = idleFrom;
   let lastCheck = idleFrom;
   let lastPartial = idleFrom;
+  let holds = 0;
   let cancel = (): void => undefined;
   const check = (): void => {
     const now = clock.now();
@@ -30,7 +33,7 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
       idleFrom = Math.min(idleFrom, now);
       totalFrom -= lastCheck - now;
     }
-    if (live.isAsking || live.isQueuing) {
+    if (live.isAsking || holds > 0) {
       idleFrom = now;
       totalFrom += now - lastCheck;
     }
@@ -44,9 +47,19 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
     cancel = clock.after(Math.max(1, next - now), check);
   };
   schedule(idleFrom);
+  const sign = (): void => {
+    idleFrom = clock.now();
+  };
   return {
-    sign: () => {
-      idleFrom = clock.now();
+    sign,
+    hold: () => {
+      holds += 1;
+      let isHeld = true;
+      return () => {
+        if (isHeld) holds -= 1;
+        isHeld = false;
+        sign();
+      };
     },
     isPartialDue: () => {
       const now = clock.now();

@@ -339,11 +339,7 @@ export class TurnRunner {
     const { pool, config, ground, store, events, onAsked } = this.#options;
     const turnId = live.turn.id;
     events.step({ kind: "asked", turnId, runtime: runtime.name });
-    const endWait = (): void => {
-      live.isQueuing = false;
-      limits.sign();
-    };
-    live.isQueuing = true;
+    const endWait = limits.hold();
     try {
       const acquiring = pool.acquire({
         sessionId: live.turn.sessionId,

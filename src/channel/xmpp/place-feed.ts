@@ -4,7 +4,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import type { Mark } from "./cursor.ts";
-import type { Hearing } from "./hearing.ts";
+import type { HearsayQueue } from "./hearsay-queue.ts";
 import { pause } from "./pause.ts";
 import type { PrivateIdentity } from "./private-address.ts";
 import { Recent } from "./recent.ts";
@@ -35,7 +35,7 @@ export interface PlaceFeedOptions {
   /** Whose archive it is. */
   readonly owner: string;
   readonly archive: Archive;
-  readonly hearing: Hearing;
+  readonly hearing: HearsayQueue;
   readonly clock: Clock;
   readonly log: Log;
   readonly history: number;

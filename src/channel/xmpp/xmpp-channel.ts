@@ -4,7 +4,7 @@ import type { Target } from "../../message/target.ts";
 import type { Channel, ChannelStatus, Inbox } from "../channel.ts";
 import { Archive } from "./archive.ts";
 import { createEchoMark } from "./echo-mark.ts";
-import { Hearing } from "./hearing.ts";
+import { HearsayQueue } from "./hearsay-queue.ts";
 import { bareOf, localOf } from "./jid.ts";
 import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
 import { pause } from "./pause.ts";
@@ -40,7 +40,7 @@ class XmppChannel implements Channel {
 
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
-    const hearing = new Hearing({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
+    const hearing = new HearsayQueue({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
     hearing.keepOnly(["", ...this.#options.account.rooms.map((room) => bareOf(roomFrom(room).jid))]);
     this.#parts = this.#assemble(hearing, inbox);
     await this.#parts.connection.start();
@@ -97,7 +97,7 @@ class XmppChannel implements Channel {
     return room !== undefined && userId !== undefined && room.isMe(userId);
   }
 
-  #assemble(hearing: Hearing, inbox: Inbox): Parts {
+  #assemble(hearing: HearsayQueue, inbox: Inbox): Parts {
     const { account, clock, chance, log, resolve } = this.#options;
     const pace = this.#pace;
     const echoes = createEchoMark(`${this.account} ${account.password}`);
@@ -206,7 +206,7 @@ class XmppChannel implements Channel {
 interface Parts {
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: Hearing;
+  readonly hearing: HearsayQueue;
   readonly rooms: ReadonlyMap<string, XmppRoom>;
   readonly direct: XmppDirect;
   readonly sender: XmppSender;

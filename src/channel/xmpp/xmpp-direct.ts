@@ -7,7 +7,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
 import { type EchoMark, isOfAgent } from "./echo-mark.ts";
-import type { Hearing } from "./hearing.ts";
+import type { HearsayQueue } from "./hearsay-queue.ts";
 import { bareOf, localOf, resourceOf } from "./jid.ts";
 import type { XmppPace } from "./options.ts";
 import { type Overheard, PlaceFeed, type Speaker } from "./place-feed.ts";
@@ -21,7 +21,7 @@ import { conditionOf, type XmppRoom } from "./xmpp-room.ts";
 export interface XmppDirectOptions {
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: Hearing;
+  readonly hearing: HearsayQueue;
   readonly clock: Clock;
   readonly log: Log;
   readonly pace: XmppPace;

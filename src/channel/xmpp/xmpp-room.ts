@@ -3,7 +3,7 @@ import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
 import type { EchoMark } from "./echo-mark.ts";
-import type { Hearing } from "./hearing.ts";
+import type { HearsayQueue } from "./hearsay-queue.ts";
 import { StanzaError } from "./iq-desk.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
 import { Occupants, type RoomPresence, readPresence } from "./occupants.ts";
@@ -32,7 +32,7 @@ export interface XmppRoomOptions {
   readonly password?: string | undefined;
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: Hearing;
+  readonly hearing: HearsayQueue;
   readonly clock: Clock;
   readonly chance: () => number;
   readonly log: Log;

@@ -18,10 +18,10 @@ export interface Hearsay {
 }
 
 /**
- * Hearing: hands on what is heard, in its order, one batch at a time; a batch that could not be stored is handed on again. What
+ * HearsayQueue: hands on what is heard, in its order, one batch at a time; a batch that could not be stored is handed on again. What
  * waits is bounded: beyond that `put` refuses, and the place reads it from its archive later.
  */
-export class Hearing {
+export class HearsayQueue {
   readonly #hear: NonNullable<Inbox["hear"]>;
   readonly #clock: Clock;
   readonly #log: Log;
