@@ -61,12 +61,17 @@ export async function runBounded(command: string, args: readonly string[], cwd: 
   }
 }
 
+/** Whole, and where it was installed: the programs of a Python environment hold its path, and are lost with a move. */
+export function isComplete(folder: string): boolean {
+  const done = join(folder, ".complete");
+  return existsSync(done) && readFileSync(done, "utf8") === folder;
+}
+
 /** Installs into a folder that counts only when it is whole. */
 export async function installOnce(folder: string, install: () => Promise<void>): Promise<void> {
-  const done = join(folder, ".complete");
-  if (existsSync(done)) return;
+  if (isComplete(folder)) return;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   await install();
-  writeFileSync(done, "");
+  writeFileSync(join(folder, ".complete"), folder);
 }

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { AGENT_CACHE, installOnce, runBounded } from "./agent-installs.ts";
+import { AGENT_CACHE, installOnce, isComplete, runBounded } from "./agent-installs.ts";
 import { AGENT_MODEL } from "./agent-model.ts";
 import { eventually, processesWith } from "./agent-processes.ts";
 
@@ -23,7 +23,7 @@ export async function hermesInstall(): Promise<HermesInstall> {
   const folder = join(AGENT_CACHE, `hermes-${HERMES_VERSION}`);
   const command = join(folder, "bin", "hermes");
   const installed = { kind: "installed", command, version: HERMES_VERSION } as const;
-  if (existsSync(join(folder, ".complete"))) return installed;
+  if (isComplete(folder)) return installed;
   const python = await findPython();
   if (python === null) return { kind: "unavailable", why: "there is no Python from 3.11 to 3.13 with venv" };
   try {
