@@ -17,7 +17,7 @@ export type NoticeCode =
   | "session_reset" //     R5; args.reason, args.session, args.previous, args.jobs, and what the agent is (AgentFacts)
   | "session_new" //       /new; args.session, args.previous, and what the agent is
   | "session_resumed" //   /resume; args.session, args.title, args.entries, args.at (home, elsewhere), args.previous
-  | "undone" //            /undo; args.what (turn, reset, binding), args.text, args.session
+  | "undone" //            /undo; args.what (turn, waiting, reset, binding), args.text, args.session
   | "titled" //            /title; args.session, args.title
   | "policy_set" //        /autoreset; args.text: the policy as a sentence
   | "runtime_set" //       /runtime; args.from, args.to, and what the agent is now

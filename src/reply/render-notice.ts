@@ -141,12 +141,16 @@ function undone(args: Notice["args"]): string {
   switch (args.what) {
     case "turn":
       return `Taken back: "${args.text}" and what was answered. The agent does not know it any more; what was delivered stays.`;
+    case "waiting":
+      return `Taken back: "${args.text}", which waited.`;
     case "reset":
       return `The reset is taken back: this is session ${args.session} again.`;
     default:
       return `This door has left session ${args.session} and speaks in its own session again. /undo once more steps back there.`;
   }
 }
+
+const SHARED = "Several people speak in this session: the owner or a member";
 
 function notDone(reason: string): string {
   const sentences: Record<string, string> = {
@@ -156,8 +160,16 @@ function notDone(reason: string): string {
     undo_busy: "A turn runs or waits here. Stop it first with /stop, then /undo.",
     undo_nothing: "There is nothing to take back here.",
     title_nothing: "Nothing was said here yet: there is no session to name.",
-    title_forbidden: "Only the owner of the session that this door speaks in names it.",
-    policy_forbidden: "Only the person of this conversation, or the owner, sets its reset policy.",
+    outranked:
+      "Somebody with more rights than yours is being answered here, or waits for it. Try again when that is done.",
+    reset_forbidden: `${SHARED} begins a new one. Say your words without the command, and they are answered here.`,
+    resume_forbidden: `${SHARED} goes back to an earlier one.`,
+    undo_forbidden: `${SHARED} takes back what was answered. Your own words can be taken back while they wait.`,
+    title_forbidden: `${SHARED} names it.`,
+    bind_forbidden: `${SHARED} hands this chat over.`,
+    unbind_forbidden: `${SHARED} takes a handoff back.`,
+    title_elsewhere: "Only the owner of the session that this door speaks in names it.",
+    policy_forbidden: "Only the owner sets the reset policy of a session that several people speak in.",
     answer_late: "That turn does not run any more.",
     answer_forbidden: "Only the one who asked, or the owner, answers what the agent asks leave for.",
     runtime_forbidden: "Only the owner decides what runs a conversation.",
@@ -165,7 +177,6 @@ function notDone(reason: string): string {
     handoff_home: "That session is at home in this chat: it needs no handoff.",
     handoff_shared:
       "Others read along here, and would see what that session holds. The owner can allow it with share: true for this room in the configuration.",
-    handoff_forbidden: "Only whoever handed this chat over, or the owner, takes that back.",
     home_forbidden: "Only the owner sets a home.",
   };
   return sentences[reason] ?? `Nothing was changed (${reason}).`;

@@ -9,7 +9,13 @@ export interface Traffic {
   /** Waiting turns of the session. */
   readonly waiting: number;
   /** The running turn, when it is this conversation's own and in the session the message goes to. */
-  readonly running: { readonly turnId: number; readonly sameTarget: boolean; readonly withinAuthority: boolean } | null;
+  readonly running: {
+    readonly turnId: number;
+    readonly sameTarget: boolean;
+    readonly withinAuthority: boolean;
+    /** By the author of the message (A8). */
+    readonly stoppable: boolean;
+  } | null;
   /** Waiting turns of this conversation that would be overtaken by a steered message. */
   readonly overtaken: number;
 }
@@ -38,7 +44,7 @@ export function landingOf(
 
 function signalOf(traffic: Traffic, mode: BusyMode): "steer" | "interrupt" | null {
   if (traffic.running === null) return null;
-  if (mode === "interrupt") return "interrupt";
+  if (mode === "interrupt") return traffic.running.stoppable ? "interrupt" : null;
   const canSteer = traffic.running.sameTarget && traffic.running.withinAuthority && traffic.overtaken === 0;
   return mode === "steer" && canSteer ? "steer" : null;
 }

@@ -249,7 +249,7 @@ describe("who reads along", () => {
           .map(({ text }) => text)
           .join("\n");
         expect(answers).not.toMatch(/Zurich|bank/);
-        expect(answers).toContain("Only whoever handed this chat over, or the owner, takes that back.");
+        expect(answers).toContain("the owner or a member takes a handoff back.");
         expect(boundTo(stage)).toHaveLength(1);
       },
       { ...SHARED, access: { xmpp: { rooms: [CORE] } } },

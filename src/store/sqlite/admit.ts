@@ -6,7 +6,7 @@ import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conver
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Notice } from "../../message/notice.ts";
-import { accountId, isOwnDoor, type Source } from "../../message/source.ts";
+import { isOwnDoor, type Source } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { partsFor } from "../../reply/assemble.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
@@ -34,9 +34,10 @@ import type {
   Turn,
   TurnSignal,
 } from "../store.ts";
-import { deleteMessage, editMessage } from "./changes.ts";
+import { deleteMessage, editMessage, takeBackWaiting } from "./changes.ts";
 import type { Database } from "./database.ts";
 import { lifeCommand } from "./life.ts";
+import { authorityOf, commandFault, mayInterrupt } from "./rights.ts";
 import { addReader, agentBegan, confirmDelivery, deliveryOfEcho, guardLoop, humanSpoke } from "./rooms.ts";
 import {
   type ConversationRecord,
@@ -296,23 +297,6 @@ function duplicate(db: Database, messageId: number | null, conversationId: numbe
     conversationId: intake?.conversation_id ?? null,
     turnId: intake?.turn_id ?? null,
   };
-}
-
-/** The rights of a speaker: as the gateway says, else by the linked identity, else a guest's (S3). */
-function authorityOf(db: Database, source: Source, speaker: Speaker): Authority {
-  if (speaker.person !== undefined) return { role: speaker.person.role, personId: speaker.person.id };
-  // In a room of XMPP the id of an occupant is what he calls himself: rights hang on what the service vouches for (A4).
-  const isVouchedFor = source.platform !== "xmpp" || (source.chatType === "dm" && source.scopeId === undefined);
-  const linked =
-    source.userId === undefined || !isVouchedFor
-      ? undefined
-      : db.get<{ id: string; role: Authority["role"] }>(
-          "SELECT p.id, p.role FROM identity i JOIN person p ON p.id = i.person_id WHERE i.platform = ? AND i.scope = ? AND i.user_id = ?",
-          source.platform,
-          source.scopeId ?? "",
-          accountId(source.platform, source.userId),
-        );
-  return linked === undefined ? { role: "guest" } : { role: linked.role, personId: linked.id };
 }
 
 interface Spoken {
@@ -635,6 +619,7 @@ function readTraffic(
               turnId: running.id,
               sameTarget: isSameTarget(JSON.parse(running.target) as Target, query.target),
               withinAuthority: isAtLeast(query.who, JSON.parse(running.authority) as Authority),
+              stoppable: mayInterrupt(db, conversation, query.who),
             },
       overtaken: query.waiting - (query.joinable === null ? 0 : 1),
     },
@@ -688,11 +673,12 @@ function command(
 ): AdmitOutcome {
   const { db } = context;
   addIntake(db, { conversationId: conversation.id, messageId, fate: "answered", reason: "command" });
-  const { effect } = event;
+  const withdrawn = event.effect.kind === "undo" ? takeBackWaiting(context, conversation, event.speaker.author) : null;
+  let refused = withdrawn === null ? commandFault(db, conversation, event.effect, who) : null;
+  const effect: CommandEvent["effect"] = withdrawn === null && refused === null ? event.effect : { kind: "none" };
   let args = event.reply.args;
   let turn: TurnLanding | null = null;
   let signal: TurnSignal | null = null;
-  let refused: string | null = null;
   let sessionId = conversation.current_session;
   if (effect.kind === "reset") {
     const previous = sessionId;
@@ -728,10 +714,10 @@ function command(
     if (typeof answered === "string") refused = answered;
     else signal = { ...effect, sessionId: answered.session_id };
   }
-  const life = lifeCommand(context, conversation, event, who);
+  const life = lifeCommand(context, conversation, { ...event, effect }, who);
   const notice: Notice =
     refused === null
-      ? (life?.reply ?? { code: event.reply.code, args })
+      ? (withdrawn ?? life?.reply ?? { code: event.reply.code, args })
       : { code: "not_done", args: { reason: refused } };
   const [reply, ...more] = addNotice(db, { target: event.target, messageId, notice, now: context.now }, context.claim);
   context.notices.push(...more);
@@ -963,6 +949,9 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
   const { change } = event;
   const session = change.kind === "clear" ? null : bindable(context, event, event.conversation, change.sessionId);
   const conversation = refConversation(context, event.conversation, event.rules, event.by);
+  const who = authorityOf(db, { platform: "console", account: "console", chatType: "dm", isBot: false }, event.by);
+  if (change.kind === "clear" && commandFault(db, conversation, { kind: "unbind" }, who) !== null)
+    throw new Rejection("forbidden", "Several people speak there: the owner or a member takes a handoff back.");
   remember(db, batch, event.eventId, null);
   const { messageId: _, ...base } = landed(context, conversation, 0);
   if (change.kind === "clear" || session === null)

@@ -1,6 +1,8 @@
+import { titleOf } from "../../conversation/title.ts";
 import type { Author } from "../../message/message.ts";
+import type { Notice } from "../../message/notice.ts";
 import type { AdmitOutcome, DeleteEvent, EditEvent } from "../store.ts";
-import { type MessageRecord, type TurnRecord, turnOf } from "./rows.ts";
+import { type ConversationRecord, type MessageRecord, type TurnRecord, turnOf } from "./rows.ts";
 import { type Admit, addNote } from "./sessions.ts";
 import { nextSessions } from "./turns.ts";
 
@@ -35,7 +37,7 @@ export function deleteMessage(admit: Admit, event: DeleteEvent, message: Message
   if (message === undefined || message.deleted_at !== null) return NOTHING;
   if (!event.isModeration && !isAuthor(message, event.speaker.author)) return NOTHING;
   db.run("UPDATE message SET deleted_at = ? WHERE id = ?", now, message.id);
-  for (const turn of waitingTurns(admit, message.id)) withdraw(admit, turn, message.id);
+  for (const turn of waitingTurns(admit, message.id)) withdraw(admit, turn, { messageId: message.id, why: "deleted" });
   const args = { ...byline(message), moderated: event.isModeration ? 1 : 0 };
   for (const session of sessionsThatKnow(admit, message)) addNote(db, session, "message_deleted", args);
   return { kind: "changed", messageId: message.id, settled: admit.settled, wake: [...admit.wake] };
@@ -76,21 +78,40 @@ function waitingTurns({ db }: Admit, messageId: number): TurnRecord[] {
   );
 }
 
+/** R6, A8: the last of somebody's own words that still wait in a conversation are taken back; null where none do. */
+export function takeBackWaiting(admit: Admit, { id }: ConversationRecord, author: Author): Notice | null {
+  const last = admit.db.get<TurnRecord & { message_id: number; body: string }>(
+    `SELECT t.*, m.id AS message_id, m.body FROM turn t JOIN intake i ON i.turn_id = t.id JOIN message m ON m.id = i.message_id
+     WHERE t.conversation_id = ? AND t.state = 'queued' AND m.author_kind = ? AND m.author_id = ? ORDER BY m.id DESC LIMIT 1`,
+    id,
+    author.kind,
+    author.id,
+  );
+  if (last === undefined) return null;
+  withdraw(admit, last, { messageId: last.message_id, why: "undone" });
+  return { code: "undone", args: { what: "waiting", text: titleOf(last.body) } };
+}
+
 /** Its author took it back: there is nobody to tell. A turn that is left without messages is withdrawn with it. */
-function withdraw(admit: Admit, turn: TurnRecord, messageId: number): void {
+function withdraw(
+  admit: Admit,
+  turn: TurnRecord,
+  { messageId, why }: { messageId: number; why: "deleted" | "undone" },
+): void {
   const { db, now } = admit;
   const { conversation_id: conversationId, id } = turn;
   if (turn.messages > 1) {
     db.run("UPDATE turn SET messages = messages - 1 WHERE id = ?", id);
     db.run(
-      "UPDATE intake SET turn_id = NULL, fate = 'withdrawn', reason = 'deleted' WHERE conversation_id = ? AND message_id = ?",
+      "UPDATE intake SET turn_id = NULL, fate = 'withdrawn', reason = ? WHERE conversation_id = ? AND message_id = ?",
+      why,
       conversationId,
       messageId,
     );
     return;
   }
-  db.run("UPDATE turn SET state = 'withdrawn', reason = 'deleted', settled_at = ? WHERE id = ?", now, id);
-  db.run("UPDATE intake SET fate = 'withdrawn', reason = 'deleted' WHERE turn_id = ? AND fate IS NULL", id);
+  db.run("UPDATE turn SET state = 'withdrawn', reason = ?, settled_at = ? WHERE id = ?", why, now, id);
+  db.run("UPDATE intake SET fate = 'withdrawn', reason = ? WHERE turn_id = ? AND fate IS NULL", why, id);
   const withdrawn = db.get<TurnRecord>("SELECT * FROM turn WHERE id = ?", id)!;
   admit.settled.push({ turn: turnOf(withdrawn), text: "", deliveries: [], wake: [], messageIds: [messageId] });
   for (const session of nextSessions(db, turn)) admit.wake.add(session);

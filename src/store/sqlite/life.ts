@@ -21,7 +21,7 @@ import {
   setBinding,
 } from "./sessions.ts";
 
-/** What the commands of the life cycle do inside `admit`; each gives its own answer, or says why it did nothing. */
+/** What the commands of the life cycle do inside `admit`, for whoever has the right to (A8); each gives its own answer, or says why it did nothing. */
 
 export interface Commanded {
   readonly reply: Notice;
@@ -44,8 +44,6 @@ export function lifeCommand(
     case "title":
       return entitle(admit, conversation, { event, title: effect.title, who });
     case "policy": {
-      const isTheirs = conversation.person_id !== null && conversation.person_id === who.personId;
-      if (!isTheirs && who.role !== "owner") return notDone("policy_forbidden");
       const override = effect.policy === null ? null : JSON.stringify(effect.policy);
       const next = { ...conversation, reset_override: override };
       admit.db.run(
@@ -57,7 +55,6 @@ export function lifeCommand(
       return { reply };
     }
     case "home": {
-      if (who.role !== "owner") return notDone("home_forbidden");
       const { platform } = event.source;
       admit.db.run(
         `INSERT INTO home(agent, platform, conversation_id, set_by, at) VALUES(?, ?, ?, ?, ?)
@@ -71,23 +68,22 @@ export function lifeCommand(
       return { reply: { code: reply.code, args: { ...reply.args, platform } } };
     }
     case "runtime":
-      return switchRuntime(admit, conversation, { to: effect.to, from: effect.from, event, who });
+      return switchRuntime(admit, conversation, { to: effect.to, from: effect.from, event });
     case "bind":
       return handOff(admit, conversation, { effect, who, rules: event.rules });
     case "unbind":
-      return takeBackHandoff(admit, conversation, who);
+      return { reply: { code: "handoff_cleared", args: { had: clearBindings(admit, conversation) } } };
     default:
       return null;
   }
 }
 
-/** B7: the owner's to say, for a runtime can do more than another. Typed in a bound chat it acts on that chat (H9). */
+/** B7. Typed in a bound chat it acts on that chat (H9). */
 function switchRuntime(
   admit: Admit,
   conversation: ConversationRecord,
-  { to, from, event, who }: { to: string | null; from: string; event: CommandEvent; who: Authority },
+  { to, from, event }: { to: string | null; from: string; event: CommandEvent },
 ): Commanded {
-  if (who.role !== "owner") return notDone("runtime_forbidden");
   const { db } = admit;
   leaveForeignSessions(admit, conversation, "switched");
   db.run(
@@ -134,17 +130,6 @@ function handOff(
     reply: { code: "handed_off", args: { session: session.id, until: expiresAt } },
     sessionId: session.id,
   };
-}
-
-/** By whoever set it, the person of the chat, or the owner. */
-function takeBackHandoff(admit: Admit, conversation: ConversationRecord, who: Authority): Commanded {
-  const bindings = bindingsOf(admit.db, conversation.id);
-  const isTheirs =
-    who.role === "owner" ||
-    (who.personId !== undefined &&
-      (conversation.person_id === who.personId || bindings.every(({ set_by }) => set_by === who.personId)));
-  if (!isTheirs) return notDone("handoff_forbidden");
-  return { reply: { code: "handoff_cleared", args: { had: clearBindings(admit, conversation) } } };
 }
 
 function notDone(reason: string): Commanded {
@@ -272,7 +257,7 @@ function entitle(
   if (session === undefined) return notDone("title_nothing");
   const isOwn = session.home === conversation.id;
   if (!isOwn && (session.owner_person === null || session.owner_person !== who.personId))
-    return notDone("title_forbidden");
+    return notDone("title_elsewhere");
   db.run("UPDATE session SET title = ? WHERE id = ?", title, session.id);
   return { reply: { code: "titled", args: { session: session.id, title } } };
 }

@@ -4,7 +4,7 @@ import type { Command } from "./command.ts";
 export const undo: Command = {
   name: "undo",
   aliases: [],
-  summary: "/undo         take back the last exchange, or the reset before it; again for the one before",
+  summary: "/undo         take back your last words that wait, else the last exchange, or the reset before it",
   async run() {
     return { effect: { kind: "undo" }, reply: { code: "undone", args: {} } };
   },
