@@ -345,6 +345,12 @@ export const SCHEMA = section({
     max_memory_mb: whole(1, 10_000_000).optional(),
   }).prefault({}),
   handoff: section({ ttl: duration("1s", "7d").prefault("60m") }).prefault({}),
+  limits: section({
+    guest_per_minute: whole(1, 1_000_000).default(10),
+    guest_per_hour: whole(1, 1_000_000).default(100),
+    place_per_minute: whole(1, 1_000_000).default(30),
+    account_per_minute: whole(1, 1_000_000).default(60),
+  }).prefault({}),
   delivery: section({ ttl: duration("1s", "7d").prefault("24h") }).prefault({}),
   digest: section({
     home: words("an absolute path, or one that begins with ~/", (path) =>

@@ -32,6 +32,7 @@ import {
   type Settings,
 } from "./config-schema.ts";
 import type { Role } from "./conversation/person.ts";
+import type { RateLimits } from "./conversation/rate-limit.ts";
 import { isTimeZone, policyFor, type ResetPolicy } from "./conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, sessionKeyFor } from "./conversation/session-key.ts";
 import { TertuliaError } from "./errors.ts";
@@ -132,6 +133,8 @@ export interface Config {
     readonly maxMemoryMb?: number;
   };
   readonly handoff: { readonly ttlMs: number };
+  /** A10. */
+  readonly limits: RateLimits;
   readonly delivery: { readonly ttlMs: number };
   readonly digest: DigestConfig;
   /** C5: what the model sees has stand-ins for user and chat ids. */
@@ -412,6 +415,7 @@ export function rulesFor(
       maxMessagesPerTurn: config.turn.maxMessagesPerTurn,
       reset: reset.policy,
       jobHoldMs: config.reset.jobHoldMs,
+      limits: config.limits,
       welcome: config.welcome && source.platform !== "http",
       share: isSharedRoom(config, key, source),
       ...present({ defaultSession: agent.defaultSession }),
@@ -424,6 +428,7 @@ export function rulesFor(
       maxMessagesPerTurn: "turn.max_messages_per_turn",
       reset: resetFrom,
       jobHoldMs: "reset.job_hold_hours",
+      limits: "limits",
       ...(agent.defaultSession === undefined ? {} : { defaultSession: `agents.${agent.name}.default_session` }),
     },
   };
@@ -479,7 +484,7 @@ function first<T>(layers: readonly (readonly [from: string, value: T | undefined
 const UNNAMED: z.output<typeof person> = { tokens: [], accounts: [] };
 
 function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
-  const { http, log, session, reset, turn, pool } = settings;
+  const { http, log, session, reset, turn, pool, limits } = settings;
   const timezone = settings.timezone ?? machineZone();
   const handoff = { ttlMs: settings.handoff.ttl };
   const policies = <K extends string>(layer: Readonly<Partial<Record<K, z.output<typeof policy>>>>) =>
@@ -572,6 +577,12 @@ function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
       ...present({ maxMemoryMb: pool.max_memory_mb }),
     },
     handoff,
+    limits: {
+      guestPerMinute: limits.guest_per_minute,
+      guestPerHour: limits.guest_per_hour,
+      placePerMinute: limits.place_per_minute,
+      accountPerMinute: limits.account_per_minute,
+    },
     delivery: { ttlMs: settings.delivery.ttl },
     redactPii: settings.redact_pii,
   } satisfies Partial<Config>;

@@ -59,6 +59,11 @@ const KINDS = {
   idempotency_conflict: { status: 422, exit: 1, remedy: "Use a new Idempotency-Key for a different body." },
   queue_full: { status: 429, exit: 1, remedy: "Wait for the agent to answer, or stop its turn with /stop." },
   busy: { status: 429, exit: 1, remedy: "Wait until the running turn has ended, or /stop it." },
+  rate_limited: {
+    status: 429,
+    exit: 1,
+    remedy: "Wait as long as it says; the owner sets how many under `limits:` (docs/access.md).",
+  },
   turn_failed: {
     status: 502,
     exit: 1,

@@ -170,7 +170,6 @@ export class OwnDoors {
   }
 
   async #saidOf(outcome: AdmitOutcome): Promise<Said> {
-    const { maxWaitingTurns, maxMessagesPerTurn } = this.#options.config.turn;
     switch (outcome.kind) {
       case "queued":
       case "joined": {
@@ -183,10 +182,8 @@ export class OwnDoors {
       }
       case "duplicate":
         return this.#repeated(outcome);
-      case "refused": {
-        const args = { limit: maxWaitingTurns, messages: maxMessagesPerTurn };
-        throw new TertuliaError(outcome.code, renderNotice({ code: outcome.code, args }));
-      }
+      case "refused":
+        throw new TertuliaError(outcome.code, renderNotice(outcome.notice));
       case "rejected":
         throw new TertuliaError(outcome.code, outcome.sentence);
       default:

@@ -12,9 +12,14 @@ export interface LoopState {
   readonly recent: readonly number[];
   /** It was said in the place that nothing is answered for now. */
   readonly isSaid: boolean;
+  /** Answers of guests in a row, each within a second of what it answers. */
+  readonly quick: number;
 }
 
-export const QUIET: LoopState = { inRow: 0, recent: [], isSaid: false };
+/** Whoever answers so fast, so often, is a program, whatever it passes for. */
+export const QUICK_MS = 1_000;
+
+export const QUIET: LoopState = { inRow: 0, recent: [], isSaid: false, quick: 0 };
 
 /** Whether one more turn may be begun by an agent or a bot. A clock that was set back holds nothing. */
 export function mayAnswer({ inRow, recent }: LoopState, now: number): boolean {
@@ -22,11 +27,24 @@ export function mayAnswer({ inRow, recent }: LoopState, now: number): boolean {
   return inRow < MOST_IN_ROW && within.length < MOST_RECENT;
 }
 
-export function afterTurn({ inRow, recent, isSaid }: LoopState, now: number): LoopState {
-  return { inRow: inRow + 1, recent: [...recent, now].slice(-MOST_RECENT), isSaid };
+export function afterTurn({ inRow, recent, ...state }: LoopState, now: number): LoopState {
+  return { ...state, inRow: inRow + 1, recent: [...recent, now].slice(-MOST_RECENT) };
 }
 
 /** A human has spoken: the row begins anew, and the next time it is said again. */
 export function afterHuman({ recent }: LoopState): LoopState {
-  return { inRow: 0, recent, isSaid: false };
+  return { inRow: 0, recent, isSaid: false, quick: 0 };
+}
+
+/** A guest has answered within a second: as a human would now and then, until it is once too often in a row. */
+export function afterQuick(state: LoopState): LoopState {
+  const quick = state.quick + 1;
+  return quick < MOST_IN_ROW
+    ? { ...afterHuman(state), quick }
+    : { ...state, quick, inRow: Math.max(state.inRow, quick) };
+}
+
+/** Whether what guests say there counts as an agent's. */
+export function isProgram({ quick }: LoopState): boolean {
+  return quick > MOST_IN_ROW;
 }

@@ -8,6 +8,7 @@ export type NoticeCode =
   | "text" //              args.text: already a sentence (a command's reply)
   | "busy" //              the door refuses while a turn runs (T5 reject)
   | "queue_full" //        a cap of T5 was hit; args.limit
+  | "rate_limited" //      A10; args.of (guest, place, account), args.most, args.spanMs, args.waitMs
   | "interrupted" //       the turn was cut by a crash; args.partial (T8)
   | "stopped" //           /stop; args.found
   | "withdrawn" //         a waiting message was withdrawn by a reset (R4)

@@ -1,6 +1,7 @@
 import { type AgentFacts, describeAgentFacts } from "../conversation/agent-facts.ts";
 import type { Notice } from "../message/notice.ts";
 import type { Target } from "../message/target.ts";
+import { describeSpan } from "../util/span.ts";
 import { partsFor } from "./assemble.ts";
 
 /** A notice as a sentence for a person, with what to do next (E3, O6). */
@@ -12,6 +13,8 @@ export function renderNotice({ code, args }: Notice): string {
       return "I am busy with a message. Please send this again when it is answered, or stop it with /stop.";
     case "queue_full":
       return `Too many messages are waiting here (at most ${args.limit} turns of ${args.messages} messages). Please send this one again later.`;
+    case "rate_limited":
+      return hurried(args);
     case "interrupted":
       return interrupted(String(args.partial ?? ""), String(args.reason));
     case "stopped":
@@ -87,6 +90,14 @@ export function renderNotice({ code, args }: Notice): string {
     case "session_ended_here":
       return `Session ${args.session}, in which this door was speaking, has ended (${args.reason}). This door speaks in its own session again.`;
   }
+}
+
+/** A10. */
+function hurried({ of, most, spanMs, waitMs }: Notice["args"]): string {
+  const span = Number(spanMs) > 60_000 ? "an hour" : "a minute";
+  const whose = of === "guest" ? "from each guest" : of === "place" ? "here from guests" : "from all guests together";
+  const wait = describeSpan(Math.max(1_000, Number(waitMs)));
+  return `That is faster than I answer: up to ${most} messages ${span} ${whose}. Please say it again in ${wait}.`;
 }
 
 function interrupted(partial: string, reason: string): string {

@@ -1,6 +1,7 @@
 import type { AgentFacts } from "../conversation/agent-facts.ts";
 import type { Authority, Role, Speaker } from "../conversation/person.ts";
 import type { Place } from "../conversation/place.ts";
+import type { RateLimits } from "../conversation/rate-limit.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import type { KeyRules } from "../conversation/session-key.ts";
 import type { Author, Fate, Message } from "../message/message.ts";
@@ -256,6 +257,8 @@ export interface AdmitRules {
   readonly reset: ResetPolicy;
   /** An open background job younger than this holds a reset (R2). */
   readonly jobHoldMs: number;
+  /** How often guests may begin turns (A10); absent: as often as they like. */
+  readonly limits?: RateLimits;
   /** What a notice of a new session says of the agent (R5). */
   readonly about?: AgentFacts;
   /** Somebody who never had a session is welcomed here, once (R8). */
@@ -282,7 +285,11 @@ export type AdmitOutcome =
       readonly signal: TurnSignal | null;
     })
   | (Landed & { readonly kind: "recorded" })
-  | (Landed & { readonly kind: "refused"; readonly code: "busy" | "queue_full" })
+  | (Landed & {
+      readonly kind: "refused";
+      readonly code: "busy" | "queue_full" | "rate_limited";
+      readonly notice: Notice;
+    })
   /** Known already; a retry over HTTP finds the turn it belongs to. */
   | {
       readonly kind: "duplicate";
@@ -553,7 +560,7 @@ export type KeepChange =
       }[];
     }
   | { readonly kind: "person"; readonly person: { readonly id: string; readonly name?: string; readonly role: Role } }
-  /** Drops what is past its time: seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
+  /** Drops what is past its time: counted turns of guests (1 h), seen events and idempotency keys (48 h), `once` conversations (48 h), refused events beyond 1,000 an account. */
   | { readonly kind: "prune"; readonly now: number }
   | { readonly kind: "title"; readonly sessionId: string; readonly title: string }
   /** Merged key by key into what others keep with a conversation (B6); arrays and plain values are replaced. */

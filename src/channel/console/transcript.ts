@@ -308,7 +308,7 @@ export class Transcript {
     }
     if (kind !== "notice" || typeof body === "string") return [];
     // Whoever's words were refused, or were a command, was told in the answer to his request.
-    if (body.code === "busy" || body.code === "queue_full") return [];
+    if (body.code === "busy" || body.code === "queue_full" || body.code === "rate_limited") return [];
     if (messageId !== null && this.#sentHere.has(messageId)) return [];
     if (turnId !== null && this.#reportedTurns.has(turnId)) return [];
     const text = renderNotice(body.code === "interrupted" ? { ...body, args: { ...body.args, partial: "" } } : body);

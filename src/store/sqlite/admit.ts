@@ -37,8 +37,18 @@ import type {
 import { deleteMessage, editMessage, takeBackWaiting } from "./changes.ts";
 import type { Database } from "./database.ts";
 import { lifeCommand } from "./life.ts";
+import { hurry, isNews } from "./pace.ts";
 import { authorityOf, commandFault, mayInterrupt } from "./rights.ts";
-import { addReader, agentBegan, confirmDelivery, deliveryOfEcho, guardLoop, humanSpoke } from "./rooms.ts";
+import {
+  addReader,
+  agentBegan,
+  confirmDelivery,
+  deliveryOfEcho,
+  guardLoop,
+  guestSpoke,
+  humanSpoke,
+  isLooping,
+} from "./rooms.ts";
 import {
   type ConversationRecord,
   type DeliveryRecord,
@@ -222,7 +232,7 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
       throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
     }
   }
-  const messageId = stored ?? storeMessage(context, conversation, event);
+  const messageId = stored ?? storeMessage(context, conversation, event, who);
   remember(db, batch, event.eventId, messageId);
   if (event.idempotency !== undefined && who.personId !== undefined) {
     db.run(
@@ -389,13 +399,19 @@ function placeOfEvent(db: Database, conversation: ConversationRecord, event: Spo
   return event.into === undefined ? placeFor(db, conversation.agent, event.source) : conversation.place_id;
 }
 
-function storeMessage(context: Context, conversation: ConversationRecord, event: MessageEvent | CommandEvent): number {
+function storeMessage(
+  context: Context,
+  conversation: ConversationRecord,
+  event: MessageEvent | CommandEvent,
+  { role }: Authority,
+): number {
   const { db, now } = context;
   const placeId = placeOfEvent(db, conversation, event);
   const { author } = event.speaker;
   if (!isOwnDoor(event.source.platform)) {
     addReader(db, placeId, author, now);
-    if (author.kind === "person") humanSpoke(db, placeId);
+    if (author.kind === "person" && role === "guest") guestSpoke(db, placeId, event.target, now);
+    else if (author.kind === "person") humanSpoke(db, placeId);
   }
   const replyTo = event.kind === "message" ? event.replyTo : undefined;
   return addMessage(db, placeId, {
@@ -461,8 +477,7 @@ function message(
     addIntake(db, { conversationId: conversation.id, messageId, fate: "recorded" });
     return { ...landed(context, conversation, messageId), kind: "recorded" };
   }
-  const isOfMachine = event.speaker.author.kind === "agent" || event.speaker.author.kind === "bot";
-  const placeId = isOfMachine ? placeOfEvent(db, conversation, event) : null;
+  const placeId = machinePlace(context, conversation, event, who);
   if (placeId !== null) {
     const { guarded, isFirst } = guardLoop(db, placeId, context.now);
     if (guarded) {
@@ -475,8 +490,20 @@ function message(
   const here = isToSeed ? seeded(context, conversation, event.once.history) : conversation;
   const turn = land(context, here, event, messageId, who);
   if (placeId !== null && turn.kind === "queued") agentBegan(db, placeId, context.now);
-  if (turn.kind !== "refused") return { ...landed(context, conversation, messageId), ...turn };
-  return { ...landed(context, conversation, messageId), kind: "refused", code: turn.code };
+  return { ...landed(context, conversation, messageId), ...turn };
+}
+
+/** Where the loop guard counts these words (G5); null for those of people. */
+function machinePlace(
+  { db }: Context,
+  conversation: ConversationRecord,
+  event: MessageEvent,
+  { role }: Authority,
+): number | null {
+  const { kind } = event.speaker.author;
+  const placeId = placeOfEvent(db, conversation, event);
+  const isOfMachine = kind === "agent" || kind === "bot" || (role === "guest" && isLooping(db, placeId));
+  return isOfMachine ? placeId : null;
 }
 
 /** A conversation without a name begins with the history its request brought. */
@@ -490,15 +517,23 @@ function seeded(
   return { ...conversation, current_session: sessionId };
 }
 
+/** What somebody says that is to begin a turn, and by which rules. */
+interface Words extends Spoken {
+  readonly speaker: Speaker;
+  readonly text: string;
+}
+
 type TurnLanding =
   | { kind: "queued" | "joined"; sessionId: string; turnId: number; begun: Turn | null; signal: TurnSignal | null }
-  | { kind: "refused"; code: "busy" | "queue_full" };
+  | Refused;
+
+type Refused = Pick<Extract<AdmitOutcome, { kind: "refused" }>, "kind" | "code" | "notice">;
 
 /** T5 inside the transaction: reads the traffic, and joins, queues, begins or refuses. */
 function land(
   context: Context,
   conversation: ConversationRecord,
-  event: { rules: AdmitRules; target: Target; source: Source; speaker: Speaker; text: string },
+  event: Words,
   messageId: number,
   who: Authority,
 ): TurnLanding {
@@ -511,6 +546,10 @@ function land(
   const last = waiting[0];
   const joinable = last !== undefined && isSameTarget(JSON.parse(last.target) as Target, target) ? last : null;
   const willJoin = joinable !== null && rules.busyMode !== "queue" && rules.busyMode !== "reject";
+  if (!willJoin) {
+    const refused = refuseHurry(context, conversation, { ...event, deed: "turn", messageId, who });
+    if (refused !== null) return refused;
+  }
   // A message that joins follows its turn; any other is resolved afresh (H2).
   const place: { sessionId: string; bound: BoundBy | null } = willJoin
     ? { sessionId: joinable.session_id, bound: joinable.bound }
@@ -532,7 +571,7 @@ function land(
       place.sessionId,
     );
   }
-  if (landing.kind === "refuse") return refuseBusy(context, conversation, landing.code, { rules, target, messageId });
+  if (landing.kind === "refuse") return refuseBusy(context, conversation, landing.code, { ...event, messageId });
   if (landing.kind === "join") {
     const authority = leastAuthority(JSON.parse(joinable!.authority) as Authority, who);
     db.run(
@@ -638,30 +677,53 @@ function signalFor(
   return kind === "steer" ? { kind, ...at, messageId } : { kind, ...at };
 }
 
-/** The author is told; of a busy door, once while the same turn runs (T5). */
+/** Of a busy door it is said once while the same turn runs (T5), of a full one once a minute. */
 function refuseBusy(
   context: Context,
   conversation: ConversationRecord,
   code: "busy" | "queue_full",
-  event: { rules: AdmitRules; target: Target; messageId: number },
-): TurnLanding {
-  const { db } = context;
-  const toldAlready =
-    code === "busy" &&
-    db.get(
-      `SELECT 1 FROM intake i WHERE i.conversation_id = ? AND i.reason = 'busy'
-       AND i.message_id > (SELECT coalesce(max(message_id), 0) FROM intake WHERE conversation_id = ? AND turn_id IS NOT NULL) LIMIT 1`,
-      conversation.id,
-      conversation.id,
-    ) !== undefined;
-  addIntake(db, { conversationId: conversation.id, messageId: event.messageId, fate: "refused", reason: code });
-  if (!toldAlready) {
-    tell(context, event.target, {
-      code,
-      args: { limit: code === "busy" ? null : event.rules.maxWaitingTurns, messages: event.rules.maxMessagesPerTurn },
-    });
-  }
-  return { kind: "refused", code };
+  event: Words & { messageId: number },
+): Refused {
+  const { db, now } = context;
+  const isNewsHere =
+    code === "queue_full"
+      ? isNews(db, `queue_full ${conversation.id}`, now)
+      : db.get(
+          `SELECT 1 FROM intake i WHERE i.conversation_id = ? AND i.reason = 'busy'
+           AND i.message_id > (SELECT coalesce(max(message_id), 0) FROM intake WHERE conversation_id = ? AND turn_id IS NOT NULL) LIMIT 1`,
+          conversation.id,
+          conversation.id,
+        ) === undefined;
+  const { maxWaitingTurns, maxMessagesPerTurn: messages } = event.rules;
+  const notice: Notice = { code, args: { limit: code === "busy" ? null : maxWaitingTurns, messages } };
+  return refuseWords(context, conversation, { ...event, code, notice, isNews: isNewsHere });
+}
+
+/** A10: null where the speaker is in no hurry. */
+function refuseHurry(
+  context: Context,
+  conversation: ConversationRecord,
+  { deed, messageId, who, ...event }: Words & { deed: "turn" | "command"; messageId: number; who: Authority },
+): Refused | null {
+  const { db, now, batch } = context;
+  const { speaker, target, rules } = event;
+  const place = placeOfEvent(db, conversation, event);
+  const held = hurry(db, { deed, who, speaker, place, account: batch.account, limits: rules.limits }, now);
+  return held === null
+    ? null
+    : refuseWords(context, conversation, { ...held, code: "rate_limited", messageId, target });
+}
+
+/** Each has its fate; that it was refused is said where that is news. */
+function refuseWords(
+  context: Context,
+  conversation: ConversationRecord,
+  refused: Pick<Refused, "code" | "notice"> & { messageId: number; target: Target; isNews: boolean },
+): Refused {
+  const { code, notice, messageId } = refused;
+  addIntake(context.db, { conversationId: conversation.id, messageId, fate: "refused", reason: code });
+  if (refused.isNews) tell(context, refused.target, notice);
+  return { kind: "refused", code, notice };
 }
 
 function command(
@@ -672,6 +734,8 @@ function command(
   who: Authority,
 ): AdmitOutcome {
   const { db } = context;
+  const held = refuseHurry(context, conversation, { ...event, deed: "command", messageId, who });
+  if (held !== null) return { ...landed(context, conversation, messageId), ...held };
   addIntake(db, { conversationId: conversation.id, messageId, fate: "answered", reason: "command" });
   const withdrawn = event.effect.kind === "undo" ? takeBackWaiting(context, conversation, event.speaker.author) : null;
   let refused = withdrawn === null ? commandFault(db, conversation, event.effect, who) : null;

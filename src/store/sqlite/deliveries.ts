@@ -2,6 +2,7 @@ import { mergeState } from "../../conversation/agent-state.ts";
 import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
 import type { Database } from "./database.ts";
 import { importSessions } from "./import.ts";
+import { prunePaces } from "./pace.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
 /** The verbs `attempt`, `delivered` and `keep`. */
@@ -136,7 +137,8 @@ export function keep(db: Database, change: KeepChange): KeepResult {
 /** At most 500 `once` conversations a time: the rest go with the next one. */
 function prune(db: Database, now: number): number {
   const before = now - KEPT_FOR_MS;
-  let removed = db.run("DELETE FROM event_seen WHERE at < ?", before);
+  let removed = prunePaces(db, now);
+  removed += db.run("DELETE FROM event_seen WHERE at < ?", before);
   removed += db.run("DELETE FROM idempotency WHERE at < ?", before);
   removed += db.run(
     "DELETE FROM refused_event WHERE id IN(SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY account_id ORDER BY id DESC) AS n FROM refused_event) WHERE n > ?)",

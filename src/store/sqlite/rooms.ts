@@ -1,7 +1,16 @@
-import { afterHuman, afterTurn, type LoopState, mayAnswer, QUIET } from "../../conversation/loop-guard.ts";
+import {
+  afterHuman,
+  afterQuick,
+  afterTurn,
+  isProgram,
+  type LoopState,
+  mayAnswer,
+  QUICK_MS,
+  QUIET,
+} from "../../conversation/loop-guard.ts";
 import type { Author } from "../../message/message.ts";
 import { accountId, type Platform } from "../../message/source.ts";
-import type { Target } from "../../message/target.ts";
+import { laneOf, type Target } from "../../message/target.ts";
 import { readOriginId } from "../../reply/origin-id.ts";
 import { deliveryText } from "../../reply/render-notice.ts";
 import type { Database } from "./database.ts";
@@ -34,28 +43,57 @@ export function hasOtherReaders(db: Database, placeId: number, personId: string 
 // ---- the loop guard
 
 function loopState(db: Database, placeId: number): LoopState {
-  const row = db.get<{ in_row: number; recent: string; said: number }>(
-    "SELECT in_row, recent, said FROM loop_guard WHERE place_id = ?",
+  const row = db.get<{ in_row: number; recent: string; said: number; quick: number }>(
+    "SELECT in_row, recent, said, quick FROM loop_guard WHERE place_id = ?",
     placeId,
   );
   if (row === undefined) return QUIET;
-  return { inRow: row.in_row, recent: JSON.parse(row.recent) as number[], isSaid: row.said === 1 };
+  return { inRow: row.in_row, recent: JSON.parse(row.recent) as number[], isSaid: row.said === 1, quick: row.quick };
 }
 
-function keepLoopState(db: Database, placeId: number, { inRow, recent, isSaid }: LoopState): void {
+function keepLoopState(db: Database, placeId: number, { inRow, recent, isSaid, quick }: LoopState): void {
   db.run(
-    `INSERT INTO loop_guard(place_id, in_row, recent, said) VALUES(?, ?, ?, ?)
-     ON CONFLICT(place_id) DO UPDATE SET in_row = excluded.in_row, recent = excluded.recent, said = excluded.said`,
+    `INSERT INTO loop_guard(place_id, in_row, recent, said, quick) VALUES(?, ?, ?, ?, ?)
+     ON CONFLICT(place_id) DO UPDATE SET in_row = excluded.in_row, recent = excluded.recent, said = excluded.said, quick = excluded.quick`,
     placeId,
     inRow,
     JSON.stringify(recent),
     isSaid ? 1 : 0,
+    quick,
   );
 }
 
 export function humanSpoke(db: Database, placeId: number): void {
   const state = loopState(db, placeId);
-  if (state.inRow > 0 || state.isSaid) keepLoopState(db, placeId, afterHuman(state));
+  if (state.inRow > 0 || state.isSaid || state.quick > 0) keepLoopState(db, placeId, afterHuman(state));
+}
+
+/** G5: a guest has spoken at a door that is written to; what comes within a second of our own words there is an answer to them. */
+export function guestSpoke(db: Database, placeId: number, target: Target, now: number): void {
+  if (isQuick(db, placeId, target, now)) keepLoopState(db, placeId, afterQuick(loopState(db, placeId)));
+  else humanSpoke(db, placeId);
+}
+
+/** Before the guest's words are stored: several lines that were written at once answer nothing. */
+function isQuick(db: Database, placeId: number, target: Target, now: number): boolean {
+  const said = db.get<{ at: number }>(
+    `SELECT created_at AS at FROM delivery WHERE id > (SELECT max(id) FROM delivery) - ${LATELY} AND lane = ? ORDER BY id DESC LIMIT 1`,
+    laneOf(target),
+  );
+  if (said === undefined || said.at > now || said.at < now - QUICK_MS) return false;
+  const before = db.get<{ at: number }>(
+    "SELECT admitted_at AS at FROM message WHERE place_id = ? AND author_kind IN('person','bot') ORDER BY place_seq DESC LIMIT 1",
+    placeId,
+  );
+  return before !== undefined && before.at <= said.at;
+}
+
+/** So many deliveries back is further than a second. */
+const LATELY = 500;
+
+/** Whether guests there are taken for programs. */
+export function isLooping(db: Database, placeId: number): boolean {
+  return isProgram(loopState(db, placeId));
 }
 
 /** `guarded`: no more turns of agents there; `isFirst` the first time since a human spoke. */

@@ -1,0 +1,83 @@
+import type { Authority, Speaker } from "../../conversation/person.ts";
+import {
+  heldUntil,
+  LONGEST_SPAN_MS,
+  type Pace,
+  pacesOf,
+  type RateLimits,
+  TOLD_EVERY_MS,
+} from "../../conversation/rate-limit.ts";
+import type { Notice } from "../../message/notice.ts";
+import type { Database } from "./database.ts";
+
+/** The pace of guests inside `admit` (A10), and how often a refusal is said. */
+
+/** Who begins what, and where. */
+export interface Beginning {
+  readonly deed: "turn" | "command";
+  readonly who: Authority;
+  readonly speaker: Speaker;
+  readonly place: number;
+  readonly account: string;
+  readonly limits: RateLimits | undefined;
+}
+
+/** What refuses it, or null; `isNews` where that was not said in this span. One that is let through is counted. */
+export function hurry(db: Database, beginning: Beginning, now: number): { notice: Notice; isNews: boolean } | null {
+  const paces = pacesFor(beginning);
+  const known = paces.map((pace) => ({ pace, begun: begunOf(db, pace.id) }));
+  for (const { pace, begun } of known) {
+    for (const allowance of pace.allowances) {
+      const until = heldUntil(begun, allowance, now);
+      if (until === null) continue;
+      const { most, spanMs } = allowance;
+      const notice: Notice = { code: "rate_limited", args: { of: pace.of, most, spanMs, waitMs: until - now } };
+      return { notice, isNews: isNews(db, pace.id, now, spanMs) };
+    }
+  }
+  for (const { pace, begun } of known) {
+    const most = Math.max(...pace.allowances.map((allowance) => allowance.most));
+    keep(db, pace.id, { begun: [...begun, now].slice(-most), now });
+  }
+  return null;
+}
+
+/** Of guests only; agents of ours have the loop guard (G5). */
+function pacesFor({ deed, who, speaker, place, account, limits }: Beginning): readonly Pace[] {
+  if (limits === undefined || who.role !== "guest" || speaker.author.kind === "agent") return [];
+  return pacesOf(
+    deed,
+    { guest: who.personId ?? `${speaker.author.kind} ${speaker.author.id}`, place, account },
+    limits,
+  );
+}
+
+/** Whether something is to be said again; from now on it is not, for a while. */
+export function isNews(db: Database, id: string, now: number, everyMs: number = TOLD_EVERY_MS): boolean {
+  const told = db.get<{ told_at: number | null }>("SELECT told_at FROM pace WHERE id = ?", id)?.told_at ?? null;
+  if (told !== null && told > now - everyMs && told <= now) return false;
+  db.run(
+    "INSERT INTO pace(id, begun, told_at, at) VALUES(?1, '[]', ?2, ?2) ON CONFLICT(id) DO UPDATE SET told_at = ?2, at = ?2",
+    id,
+    now,
+  );
+  return true;
+}
+
+function begunOf(db: Database, id: string): readonly number[] {
+  return JSON.parse(db.get<{ begun: string }>("SELECT begun FROM pace WHERE id = ?", id)?.begun ?? "[]") as number[];
+}
+
+function keep(db: Database, id: string, { begun, now }: { begun: readonly number[]; now: number }): void {
+  db.run(
+    "INSERT INTO pace(id, begun, at) VALUES(?1, ?2, ?3) ON CONFLICT(id) DO UPDATE SET begun = ?2, at = ?3",
+    id,
+    JSON.stringify(begun),
+    now,
+  );
+}
+
+/** Says how many were dropped. */
+export function prunePaces(db: Database, now: number): number {
+  return db.run("DELETE FROM pace WHERE at < ?", now - LONGEST_SPAN_MS);
+}
