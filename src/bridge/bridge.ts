@@ -1,5 +1,5 @@
 import type { EventIntake } from "../channel/event-intake.ts";
-import { roomOf } from "../channel/own-doors.ts";
+import { findRoom, type RoomOfAgent, roomOf } from "../channel/own-doors.ts";
 import type { Config } from "../config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import { titleOf } from "../conversation/title.ts";
@@ -11,24 +11,27 @@ import type {
   ConversationRef,
   InboundEvent,
   SendEvent,
+  SessionRow,
   StoreReader,
 } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 
+import { isInReach } from "./agent-reach.ts";
+
 /** Sending from one door into another, and the bindings that this sets (section 8 of docs/contract.md). */
 
 export interface SendRequest {
   readonly person: Person;
-  /** A configured room, or a conversation key. */
+  /** In any form that `findRoom` reads. */
   readonly room: string;
   /** Refused where the room speaks with another one. */
   readonly agent?: string;
   readonly text: string;
   /** Null binds nothing (H5). `hermes:<id>`: a session of Hermes' own (H13). */
   readonly sessionId: string | null;
-  /** The session's agent speaks itself (A6). */
-  readonly byAgent?: boolean;
+  /** The agent of that session speaks itself, as far as it reaches (A9). */
+  readonly as?: SessionRow;
   /** Others read along there, and may (H7). */
   readonly share?: boolean;
   /** The same id again is the same send. */
@@ -76,7 +79,7 @@ export class Bridge {
     const text = cleanText(request.text);
     if (text.trim() === "")
       throw new TertuliaError("request_invalid", "There is nothing to send.", { remedy: "Send some text." });
-    const { ref, agent, rules } = this.#roomOf(request);
+    const { ref, agent, rules } = await this.#roomFor(request);
     const outcome = await this.#commit(agent, {
       ...this.#base(request),
       kind: "send",
@@ -85,7 +88,7 @@ export class Bridge {
       ...this.#sessionOf(request.sessionId, agent),
       ttlMs: this.#ttlMs(agent),
       share: request.share === true,
-      byAgent: request.byAgent === true,
+      byAgent: request.as !== undefined,
       rules,
     });
     if (outcome.kind === "sent") return { messageId: outcome.messageId, key: outcome.key, binding: outcome.bound };
@@ -146,10 +149,20 @@ export class Bridge {
     );
   }
 
-  #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }) {
-    const found = roomOf(this.#options.config, { room, person, agent });
-    if (agent === undefined || agent === found.agent) return found;
-    throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
+  #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }): RoomOfAgent {
+    return spokenBy(agent, room, roomOf(this.#options.config, { room, person, agent }));
+  }
+
+  /** For a person by the person's rights, for an agent by its own reach. */
+  async #roomFor({ as: session, ...request }: SendRequest): Promise<RoomOfAgent> {
+    if (session === undefined) return this.#roomOf(request);
+    const { room } = request;
+    const { agent } = session;
+    const found = spokenBy(agent, room, findRoom(this.#options.config, { room, agent }));
+    if (await isInReach(found, session, this.#options)) return found;
+    throw new TertuliaError("forbidden", "An agent speaks in its session's own room or chat, and in its home.", {
+      remedy: "Send it with a person's token, or make that room the agent's home: home_room, or /sethome there.",
+    });
   }
 
   async #commit(agent: string, event: InboundEvent): Promise<AdmitOutcome> {
@@ -166,6 +179,11 @@ export class Bridge {
     const { config } = this.#options;
     return config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
   }
+}
+
+function spokenBy(agent: string | undefined, room: string, found: RoomOfAgent): RoomOfAgent {
+  if (agent === undefined || agent === found.agent) return found;
+  throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
 }
 
 function refusal(outcome: AdmitOutcome): TertuliaError {

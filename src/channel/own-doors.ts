@@ -1,4 +1,4 @@
-import { type Config, rulesFor } from "../config.ts";
+import { type AccountConfig, type Config, rulesFor } from "../config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import {
   type ChatKeyParts,
@@ -9,7 +9,7 @@ import {
 } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
-import { accountId, cleanText, type Source } from "../message/source.ts";
+import { accountId, cleanText, isOwnDoor, PLATFORMS, type Platform, type Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import { renderNotice } from "../reply/render-notice.ts";
 import type {
@@ -248,32 +248,41 @@ function ownerSource(target: Target, person: Person): Source {
   };
 }
 
-/** What a room is for one of its agents: where its words go, and by which rules. */
+/** What a room or a chat is for one of its agents: where its words go, and by which rules. */
 export interface RoomOfAgent {
   readonly ref: ConversationRef;
   readonly agent: string;
   readonly rules: AdmitRules;
 }
 
-/**
- * A room by its configured name, its chat's id, or its key (H1). An own door and a chat of the agent's accounts may be new, any other must
- * exist. Throws `conversation_unknown`, `forbidden`.
- */
-export function roomOf(
-  config: Config,
-  { room, person, agent }: { room: string; person: Person; agent?: string | undefined },
-): RoomOfAgent {
-  const key = config.rooms[room]?.conversation ?? room;
-  if (!key.startsWith("agent:")) return chatOf(config, { room, person, agent });
-  const own = ownDoorOf(key);
-  if (person.role !== "owner" && own?.personId !== person.id)
+interface RoomName {
+  /** A name under `rooms:`, the id of a chat that an account is in, `platform:id`, or a conversation's key. */
+  readonly room: string;
+  readonly agent?: string | undefined;
+}
+
+/** The room as that person may speak in it. Throws as `findRoom`, and `forbidden`. */
+export function roomOf(config: Config, { person, ...name }: RoomName & { person: Person }): RoomOfAgent {
+  const found = findRoom(config, name);
+  if (person.role !== "owner" && ownDoorOf(found.ref.key)?.personId !== person.id)
     throw new TertuliaError("forbidden", "This conversation belongs to somebody else.");
+  return found;
+}
+
+/**
+ * Every form that a room or a chat is named by, in the one place that reads it (H1). An own door, and a room or a person that an account
+ * of the agent reaches, may be new; what is named by any other key must exist. Throws `conversation_unknown`, `source_invalid`.
+ */
+export function findRoom(config: Config, { room, agent }: RoomName): RoomOfAgent {
+  const key = config.rooms[room]?.conversation ?? room;
+  if (!key.startsWith("agent:")) return chatOf(config, { room, agent });
+  const own = ownDoorOf(key);
   if (own !== null) {
-    const { source, target, rules, agent } = placeAt(config, own.agent, own.platform, { id: own.personId }, own.name);
-    return { ref: { kind: "source", key, source, target }, agent, rules };
+    const { source, target, rules } = placeAt(config, own.agent, own.platform, { id: own.personId }, own.name);
+    return { ref: { kind: "source", key, source, target }, agent: own.agent, rules };
   }
   const parts = parseSessionKey(key);
-  const { source } = ownDoor("console", person, "bridge");
+  const { source } = ownDoor("console", { id: "owner" }, "bridge");
   const at = parts.form === "chat" ? { ...source, ...inChat(parts) } : source;
   return {
     ref: { kind: "key", key },
@@ -286,46 +295,73 @@ function inChat({ platform, chatId, chatType }: ChatKeyParts): Pick<Source, "pla
   return { platform, chatId, chatType };
 }
 
-/** A chat that several agents can be in: the one named speaks there, else the only one that is there. */
-function chatOf(
-  config: Config,
-  { room, person, agent }: { room: string; person: Person; agent?: string | undefined },
-): RoomOfAgent {
-  const unknown = (sentence: string) =>
-    new TertuliaError("conversation_unknown", sentence, {
-      remedy:
-        "Name a room of the configuration (rooms:), or give a conversation key; `tertulia sessions list --json` shows them.",
-    });
-  const named = config.rooms[room]?.chat;
+interface Reached {
+  readonly agent: string;
+  readonly account: AccountConfig;
+}
+
+/** A chat that several agents can be in: the one named speaks there, else the default one, else the only one that is there. */
+function chatOf(config: Config, { room, agent }: RoomName): RoomOfAgent {
   const accounts = Object.values(config.agents).flatMap(({ name, accounts }) =>
-    accounts.map((account) => ({ agent: name, account })),
+    accounts.map((account): Reached => ({ agent: name, account })),
   );
-  const isThere = ({ account }: (typeof accounts)[number]): boolean =>
-    named === undefined
-      ? account.rooms.some(({ jid }) => jid === accountId(account.platform, room))
-      : account.platform === named.platform && account.rooms.some(({ jid }) => jid === named.id);
-  const there = accounts.filter(isThere);
-  if (named === undefined && there.length === 0) throw unknown(`There is no room ${JSON.stringify(room)}.`);
-  if (person.role !== "owner") throw new TertuliaError("forbidden", "This conversation belongs to somebody else.");
-  const found = there.filter((one) => agent === undefined || one.agent === agent);
-  const only =
-    agent === undefined && found.length > 1 ? found.filter((one) => one.agent === config.defaultAgent) : found;
-  if (only[0] === undefined) {
-    throw unknown(
-      found.length > 1
-        ? `In ${room} are ${found.map((one) => one.agent).join(", ")}: it is not said which of them speaks.`
-        : agent === undefined
-          ? `No agent has an account in ${room}.`
-          : `Agent ${agent} has no account in ${room}.`,
-    );
+  const named = config.rooms[room]?.chat ?? platformAndId(room);
+  const inRoom = accounts.filter(({ account: { platform, rooms } }) =>
+    rooms.some(
+      ({ jid }) => (named === null || named.platform === platform) && jid === (named?.id ?? accountId(platform, room)),
+    ),
+  );
+  const isOfRooms = (id: string) =>
+    accounts.some(({ account }) => account.rooms.some(({ jid }) => jid.split("@")[1] === id.split("@")[1]));
+  if (named !== null && inRoom.length === 0 && !isOfRooms(named.id)) {
+    const there = accounts.filter(({ account }) => account.platform === named.platform);
+    return personAt(config, speakerIn(config, there, { room, agent }), named.id);
   }
-  const { account } = only[0];
-  const chatId = named?.id ?? accountId(account.platform, room);
+  const speaker = speakerIn(config, inRoom, { room, agent });
+  const { platform, id: account } = speaker.account;
+  const chatId = named?.id ?? accountId(platform, room);
   // As its channel names the place.
-  const at = { platform: account.platform, account: account.id, scopeId: chatId.split("@")[1] ?? "", chatId };
-  const source: Source = { ...at, chatType: "group", isBot: false };
-  const target: Target = { door: "push", ...at };
-  const { rules } = rulesFor(config, { agent: only[0].agent, source });
-  const { key } = sessionKeyFor({ agent: only[0].agent, source, rules: rules.keys });
-  return { ref: { kind: "source", key, source, target }, agent: only[0].agent, rules };
+  const at = { platform, account, scopeId: chatId.split("@")[1] ?? "", chatId };
+  return newRoom(config, speaker.agent, { ...at, chatType: "group", isBot: false }, { door: "push", ...at });
+}
+
+/** `xmpp:alice@example.org` */
+function platformAndId(name: string): { platform: Platform; id: string } | null {
+  const [, platform, id = ""] = /^([a-z]+):(.+)$/s.exec(name) ?? [];
+  const known = PLATFORMS.find((one) => one === platform && !isOwnDoor(one));
+  return known === undefined ? null : { platform: known, id: accountId(known, id.trim()) };
+}
+
+/** Whoever speaks where several could. */
+function speakerIn({ defaultAgent }: Config, there: readonly Reached[], { room, agent }: RoomName): Reached {
+  const found = there.filter((one) => agent === undefined || one.agent === agent);
+  const speakers = found.length > 1 && agent === undefined ? found.filter((one) => one.agent === defaultAgent) : found;
+  if (speakers[0] !== undefined) return speakers[0];
+  const unknown = (sentence: string) => new TertuliaError("conversation_unknown", sentence, { remedy: NAMES });
+  if (found.length > 1)
+    throw unknown(`In ${room} are ${found.map((one) => one.agent).join(", ")}: it is not said which of them speaks.`);
+  const where = JSON.stringify(room);
+  throw unknown(
+    agent === undefined ? `No agent has an account in ${where}.` : `Agent ${agent} has no account in ${where}.`,
+  );
+}
+
+const NAMES =
+  "Name a room of the configuration (rooms:), a room that an account of an agent is in, a person as platform:address (xmpp:ann@example.org), or a conversation key; `tertulia sessions list --json` shows the keys.";
+
+/** A person's own chat with the account, as the person's first words would open it. */
+function personAt(config: Config, { agent, account }: Reached, id: string): RoomOfAgent {
+  const { platform, id: ours } = account;
+  const at = { platform, account: ours, chatId: id };
+  return newRoom(config, agent, { ...at, chatType: "dm", userId: id, isBot: false }, { door: "push", ...at });
+}
+
+function newRoom(config: Config, agent: string, source: Source, target: Target): RoomOfAgent {
+  const isTheirs = ({ platform, id }: { platform: Platform; id: string }) =>
+    source.chatType === "dm" && platform === source.platform && id === source.userId;
+  const personId = Object.values(config.people).find(({ accounts }) => accounts.some(isTheirs))?.id;
+  const who = personId === undefined ? {} : { personId };
+  const { rules } = rulesFor(config, { agent, source, ...who });
+  const { key } = sessionKeyFor({ agent, source, rules: rules.keys, ...who });
+  return { ref: { kind: "source", key, source, target }, agent, rules };
 }

@@ -14,13 +14,14 @@ import { table } from "./table.ts";
 interface ContextFlags {
   readonly home?: string;
   readonly config?: string;
+  readonly agent?: string;
   readonly json?: boolean;
 }
 
 /** C7: `tertulia context CONVERSATION` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
 export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
   const config = loadConfig({ flags });
-  const key = roomKey(config, name);
+  const key = roomKey(config, name, flags.agent);
   const found = await readState(config, {
     gateway: (client) => client.get<NextContext>(`/api/conversations/${encodeURIComponent(key)}/context`),
     file: (reader) => contextInFile(config, reader, key),

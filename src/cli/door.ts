@@ -1,3 +1,4 @@
+import { findRoom } from "../channel/own-doors.ts";
 import type { AgentConfig, Config } from "../config.ts";
 import { doorOf } from "../conversation/door.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
@@ -12,17 +13,20 @@ export function agentOf({ agents, defaultAgent }: Config, name = defaultAgent): 
   });
 }
 
-/** A room of the configuration, or a conversation key. */
-export function roomKey(config: Config, name: string): string {
-  return config.rooms[name]?.conversation ?? name;
+/** The conversation of a room or a chat, in any form that names one. Throws `conversation_unknown`, `agent_unknown`. */
+export function roomKey(config: Config, room: string, agent?: string): string {
+  const key = config.rooms[room]?.conversation ?? room;
+  // A key stands for itself, also where its agent is not configured any more.
+  if (key.startsWith("agent:")) return key;
+  return findRoom(config, { room, agent: agent === undefined ? undefined : agentOf(config, agent).name }).ref.key;
 }
 
 /** The room's name in the configuration where it has one, else its door. */
 export function roomName(config: Config, key: string): string {
   const parts = parseSessionKey(key);
-  const chatId = parts.form === "chat" && parts.chatType !== "dm" ? parts.chatId : undefined;
   const named = Object.entries(config.rooms).find(
-    ([, { conversation, chat }]) => conversation === key || (chat !== undefined && chat.id === chatId),
+    ([, { conversation, chat }]) =>
+      conversation === key || (parts.form === "chat" && chat?.platform === parts.platform && chat.id === parts.chatId),
   );
   return named?.[0] ?? doorOf(key);
 }

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
+import { findRoom } from "../channel/own-doors.ts";
 import { type Config, loadConfig, originOf, rulesFor } from "../config.ts";
 import { bindingFault, bindingState } from "../conversation/binding.ts";
 import { nameOf } from "../conversation/door.ts";
 import { type Place, placeOf } from "../conversation/place.ts";
 import { describePolicy, type ResetPolicy } from "../conversation/reset-policy.ts";
-import { type KeyRule, parseOwnDoorChatId, sessionKeyFor } from "../conversation/session-key.ts";
+import { type KeyRule, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
@@ -18,18 +19,35 @@ import { table } from "./table.ts";
 interface ExplainFlags {
   readonly home?: string;
   readonly config?: string;
-  readonly source: string;
+  readonly source?: string;
   readonly agent?: string;
   readonly person?: string;
   readonly json?: boolean;
 }
 
-/** K18: `tertulia explain --source file.json` says what would become of a message from there, and why. Nothing is written. */
-export async function explain(flags: ExplainFlags): Promise<void> {
+/** K18: `tertulia explain ROOM`, or `--source file.json`, says what would become of a message from there, and why. Nothing is written. */
+export async function explain(room: string | undefined, flags: ExplainFlags): Promise<void> {
   const config = loadConfig({ flags });
-  const source = readSource(flags.source);
+  const source = flags.source === undefined ? sourceOfRoom(config, room, flags.agent) : readSource(flags.source);
   const explanation = await explanationOf(config, source, flags);
   output(flags.json ? JSON.stringify(explanation) : described(config, source, explanation));
+}
+
+/** Of words that are said there. */
+function sourceOfRoom(config: Config, room: string | undefined, agent: string | undefined): Source {
+  if (room === undefined)
+    throw new TertuliaError("usage", "Required option '--source <file>' not specified.", {
+      remedy: `Name a room, or give --source FILE with a source, such as ${EXAMPLE}`,
+    });
+  const { ref } = findRoom(config, { room, agent });
+  if (ref.kind === "source") return ref.source;
+  const parts = parseSessionKey(ref.key);
+  if (parts.form !== "chat")
+    throw new TertuliaError("source_invalid", `${ref.key} is at no door: nothing comes from there.`);
+  const { platform, scope, chatId, chatType, threadId, userId } = parts;
+  const more = { ...(scope === undefined ? {} : { scopeId: scope }), ...(threadId === undefined ? {} : { threadId }) };
+  const author = userId === undefined ? {} : { userId };
+  return { platform, account: scope ?? platform, chatId, chatType, ...more, ...author, isBot: false };
 }
 
 const EXAMPLE = '{"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}';

@@ -2,10 +2,10 @@ import { Command, CommanderError, Option } from "commander";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
 
-const ROOM = "a room of the configuration, a chat's id, or a conversation key";
-const CONVERSATION = "a room of the configuration, or a conversation key";
+const ROOM = "a room of the configuration, a room's id, platform:address of a room or a person, or a conversation key";
 const SESSION_FROM = "(default TERTULIA_SESSION_ID, else Hermes' own HERMES_SESSION_ID)";
 const SHARE = "others read along there, and may see what the session holds";
+const OF_AGENT = "whose conversation, in a chat that several agents are in (default the configured one)";
 const SPEAKING_AGENT = "who speaks, in a chat that several agents are in (default the configured one)";
 
 /** Dispatches to one file per command, loaded when it is named. Sets the exit code; ends the process only by having nothing left to do. */
@@ -122,10 +122,18 @@ export async function run(argv: readonly string[]): Promise<void> {
   sessions
     .command("show")
     .description("print what was said in a session")
-    .argument("<id>", "the session's id, as `tertulia sessions list` prints it")
+    .argument("<id>", `the session's id, as \`tertulia sessions list\` prints it; or for the current one ${ROOM}`)
+    .option("--agent <name>", OF_AGENT)
     .option("--limit <n>", "how many of the last entries, 1 to 1000", "100")
     .option("--json", "print the session as JSON")
     .action(async (id, options) => (await import("./sessions.ts")).sessionsShow(id, { ...global(), ...options }));
+  sessions
+    .command("reset")
+    .description("end the session of a conversation and begin the next one, as /new does there")
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
+    .option("--json", "print what was done as JSON")
+    .action(async (name, options) => (await import("./sessions.ts")).sessionsReset(name, { ...global(), ...options }));
   sessions
     .command("park")
     .description("end the agent of a session; the next message opens it again")
@@ -156,7 +164,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   runtimes
     .command("use")
     .description("let another runtime run a conversation, as /runtime does there")
-    .argument("<conversation>", CONVERSATION)
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
     .argument("<runtime>", "its name; back: the one before; default: the configured one")
     .option("--json", "print what was done as JSON")
     .action(async (name, runtime, options) =>
@@ -166,17 +175,19 @@ export async function run(argv: readonly string[]): Promise<void> {
   program
     .command("explain")
     .description("say what becomes of a message from a source, and why")
-    .requiredOption("--source <file>", "a JSON file with the source")
+    .argument("[room]", ROOM)
+    .option("--source <file>", "in its place a JSON file with the source")
     .option("--agent <name>", "the agent it is for (default the configured one)")
     .option("--person <id>", "as if its author were this person")
     .option("--json", "print the explanation as JSON")
     .addHelpText("after", '\nA source: {"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}')
-    .action(async (options) => (await import("./explain.ts")).explain({ ...global(), ...options }));
+    .action(async (room, options) => (await import("./explain.ts")).explain(room, { ...global(), ...options }));
 
   program
     .command("context")
     .description("print what an agent would be told in the next turn of a conversation")
-    .argument("<conversation>", CONVERSATION)
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
     .option("--json", "print the parts as JSON")
     .action(async (name, options) => (await import("./context.ts")).context(name, { ...global(), ...options }));
 

@@ -10,6 +10,7 @@ import { table } from "./table.ts";
 interface RuntimesFlags {
   readonly home?: string;
   readonly config?: string;
+  readonly agent?: string;
   readonly json?: boolean;
 }
 
@@ -38,7 +39,7 @@ function listed(runtimes: readonly RuntimeReport[]): string {
 export async function runtimesUse(name: string, runtime: string, { json, ...flags }: RuntimesFlags): Promise<void> {
   const config: Config = loadConfig({ flags });
   const client = await connect(config);
-  const path = `/api/conversations/${encodeURIComponent(roomKey(config, name))}/runtime`;
+  const path = `/api/conversations/${encodeURIComponent(roomKey(config, name, flags.agent))}/runtime`;
   const done = await client.post<{ conversation: string; runtime: string; reply: string | null }>(path, { runtime });
   if (json) output(JSON.stringify(done));
   else if (done.reply === null) throw new TertuliaError("internal", "The gateway gave no answer.");

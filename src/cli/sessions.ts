@@ -1,17 +1,19 @@
 import { type Config, loadConfig } from "../config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
-import { TertuliaError } from "../errors.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { HandleStatus } from "../runtime/runtime-pool.ts";
-import type { EntryRow, SessionRow } from "../store/store.ts";
+import type { ConversationRow, EntryRow, SessionRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
+import { roomKey } from "./door.ts";
 import { output, printable } from "./output.ts";
-import { readState } from "./state.ts";
+import { orNull, readState } from "./state.ts";
 import { oneLine, table } from "./table.ts";
 
 interface SessionsFlags {
   readonly home?: string;
   readonly config?: string;
+  readonly agent?: string;
   readonly limit: string;
   readonly json?: boolean;
 }
@@ -97,20 +99,51 @@ interface Shown {
   readonly messages: readonly EntryRow[];
 }
 
-/** `tertulia sessions show ID`: the transcript with its marks. */
-export async function sessionsShow(id: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
+/** `tertulia sessions show ID|ROOM`: the transcript with its marks. */
+export async function sessionsShow(named: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
   const limit = readLimit(wanted);
   const config = loadConfig({ flags });
-  const path = `/api/sessions/${encodeURIComponent(id)}/messages?limit=${limit}`;
   const shown = await readState<Shown | null>(config, {
-    gateway: (client) => client.get<Shown>(path),
+    async gateway(client) {
+      const path = (id: string) => `/api/sessions/${encodeURIComponent(id)}/messages?limit=${limit}`;
+      const known = await orNull(client.get<Shown>(path(named)), "session_unknown");
+      if (known !== null) return known;
+      const key = roomOrNull(config, named, flags.agent);
+      if (key === null) return null;
+      const { conversation } = await client.get<{ conversation: ConversationRow }>(
+        `/api/conversations/${encodeURIComponent(key)}`,
+      );
+      return conversation.currentSession === null ? null : client.get<Shown>(path(conversation.currentSession));
+    },
     async file(reader) {
-      const session = await reader.session(id);
-      return session === null ? null : { session, messages: await reader.transcript({ sessionId: id, limit }) };
+      const key = roomOrNull(config, named, flags.agent);
+      const there = key === null ? null : await reader.conversation(key);
+      const session = (await reader.session(named)) ?? (await reader.session(there?.currentSession ?? ""));
+      if (session === null) return null;
+      return { session, messages: await reader.transcript({ sessionId: session.id, limit }) };
     },
   });
-  if (shown === null) throw new TertuliaError("session_unknown", `There is no session ${id}.`);
+  if (shown === null) throw new TertuliaError("session_unknown", `There is no session ${named}.`);
   output(json ? JSON.stringify(shown) : transcript(config, shown));
+}
+
+/** What is no room may be the id of a session. */
+function roomOrNull(config: Config, name: string, agent: string | undefined): string | null {
+  try {
+    return roomKey(config, name, agent);
+  } catch (cause) {
+    if (asTertuliaError(cause).code === "conversation_unknown") return null;
+    throw cause;
+  }
+}
+
+/** `tertulia sessions reset ROOM`: as `/new` there, by the owner (A8). */
+export async function sessionsReset(name: string, { json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
+  const config = loadConfig({ flags });
+  const client = await connect(config);
+  const path = `/api/conversations/${encodeURIComponent(roomKey(config, name, flags.agent))}/messages`;
+  const done = await client.post<{ conversation: string; session: string; reply: string }>(path, { text: "/new" });
+  output(json ? JSON.stringify(done) : printable(done.reply));
 }
 
 function transcript(config: Config, { session, messages }: Shown): string {

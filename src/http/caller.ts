@@ -42,11 +42,11 @@ export async function scopeOf(
   throw new TertuliaError("unauthorized", "The session of this token has ended.");
 }
 
-/** A session's agent acts for the session's person; a room's session has none, and acts for nobody. Throws `forbidden`. */
+/** A session's agent acts for the session's person; a room's session is nobody's, and its agent acts under a name that no person has (A9). */
 export function callerOfSession(facts: RequestFacts, config: Config, session: SessionRow): Person {
   if (facts.method !== "GET" && facts.method !== "HEAD") requireSafeWrite(facts.headers);
   const person = session.ownerPerson === null ? undefined : config.people[session.ownerPerson];
-  if (person === undefined) throw new TertuliaError("forbidden", "This session belongs to nobody who could send.");
+  if (person === undefined) return { id: `session:${session.id}`, role: "guest" };
   const { id, role, name } = person;
   return { id, role, ...(name === undefined ? {} : { name }) };
 }

@@ -7,8 +7,13 @@ import { jsonBody } from "./body.ts";
 import { idempotencyKey } from "./idempotency.ts";
 import type { Env } from "./wire.ts";
 
+/** As the configuration writes it: a name, a key, an address, or platform and chat. */
+const Room = z.union([
+  z.string(),
+  z.strictObject({ platform: z.string(), chat: z.string() }).transform(({ platform, chat }) => `${platform}:${chat}`),
+]);
 const SendBody = z.strictObject({
-  room: z.string(),
+  room: Room,
   text: z.string(),
   /** Refused where the room speaks with another one. */
   agent: z.string().optional(),
@@ -17,13 +22,13 @@ const SendBody = z.strictObject({
   session: z.string().nullable(),
 });
 const SetBody = z.strictObject({
-  room: z.string(),
+  room: Room,
   agent: z.string().optional(),
   session: z.string(),
   pin: z.boolean().default(false),
   share: z.boolean().default(false),
 });
-const ClearBody = z.strictObject({ room: z.string(), agent: z.string().optional() });
+const ClearBody = z.strictObject({ room: Room, agent: z.string().optional() });
 
 /** Speaking from one door into another, and the bindings this sets (section 8 of docs/contract.md). */
 export function handoff(gateway: Gateway): Hono<Env> {
@@ -42,7 +47,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
       sessionId: session,
       // An agent's own word opens no room (H7).
       share: share && scope === null,
-      byAgent: scope !== null,
+      ...(scope === null ? {} : { as: scope }),
       ...(speaks === undefined ? {} : { agent: speaks }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
     });

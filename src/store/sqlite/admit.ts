@@ -866,19 +866,31 @@ function admitChange(context: Context, event: EditEvent | DeleteEvent): AdmitOut
 
 // ---- sends and bindings
 
-function refConversation(context: Context, ref: ConversationRef, rules: AdmitRules, by: Speaker): ConversationRecord {
+function refConversation(context: Context, ref: ConversationRef, rules: AdmitRules): ConversationRecord {
   if (ref.kind === "source") {
-    return conversationFor(
-      context,
-      { source: ref.source, target: ref.target, rules },
-      authorityOf(context.db, ref.source, by),
-    );
+    const { source, target } = ref;
+    const whose = addresseeOf(context.db, source);
+    const conversation = conversationFor(context, { source, target, rules }, whose);
+    if (isDirectPush(source)) {
+      const id = whose.personId ?? source.userId ?? "";
+      addReader(context.db, conversation.place_id, { kind: "person", id }, context.now);
+    }
+    return conversation;
   }
   const known = context.db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
   // A conversation without a name is gone in two days: nothing may hang on it.
   if (known === undefined || known.kind === "once")
     throw new Rejection("conversation_unknown", `There is no conversation ${ref.key}.`);
   return known;
+}
+
+/** Whose chat it is that is spoken into: never the speaker's for that he speaks there. */
+function addresseeOf(db: Database, source: Source): Authority {
+  return authorityOf(db, source, { author: { kind: "person", id: source.userId ?? "" } });
+}
+
+function isDirectPush({ platform, chatType }: Source): boolean {
+  return chatType === "dm" && !isOwnDoor(platform);
 }
 
 const OTHERS_READ = "Others read along there, and would see what this session holds.";
@@ -890,7 +902,7 @@ function bindable(
   ref: ConversationRef,
   sessionId: string,
 ): SessionRecord {
-  const conversation = aimOf(context, ref, event.by);
+  const conversation = aimOf(context, ref);
   const session = sessionRecord(context.db, sessionId);
   if (session === undefined || conversationRecord(context.db, session.home).kind === "once")
     throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
@@ -902,7 +914,11 @@ function bindable(
       `Session ${sessionId} belongs to agent ${session.agent}, the conversation to ${conversation.agent}.`,
     );
   }
+  // Words of a session at home need no binding, whoever's it is.
+  if (event.kind === "send" && session.home === conversation.id) return session;
   const { person } = event.by;
+  if (session.owner_person === null)
+    throw new Rejection("forbidden", "A session that is nobody's is bound nowhere: send with --no-session.");
   if (person === undefined || session.owner_person !== person.id)
     throw new Rejection("forbidden", "Only the owner of a session binds it.");
   if (event.kind === "send" && event.byAgent === true && event.rules.share !== true) {
@@ -919,13 +935,15 @@ function bindable(
 function aimOf(
   { db, batch }: Context,
   ref: ConversationRef,
-  by: Speaker,
-): Pick<ConversationRecord, "agent" | "person_id"> & { place_id: number | null } {
+): Pick<ConversationRecord, "agent" | "person_id"> & { id: number | null; place_id: number | null } {
   const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
   if (known !== undefined) return known;
-  const person_id = ref.kind === "source" ? ownerOf(ref.source, authorityOf(db, ref.source, by)) : null;
-  const placeId = ref.kind === "source" ? knownPlace(db, batch.agent, ref.source) : undefined;
-  return { agent: batch.agent, person_id, place_id: placeId ?? null };
+  if (ref.kind === "key") return { id: null, agent: batch.agent, person_id: null, place_id: null };
+  const { source } = ref;
+  // A stranger, too, reads his own chat.
+  const stranger = isDirectPush(source) ? (source.userId ?? null) : null;
+  const person_id = ownerOf(source, addresseeOf(db, source)) ?? stranger;
+  return { id: null, agent: batch.agent, person_id, place_id: knownPlace(db, batch.agent, source) ?? null };
 }
 
 function admitSend(context: Context, event: SendEvent): AdmitOutcome {
@@ -933,7 +951,7 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   const known = seen(db, batch.account, event.eventId);
   const sessionId = event.foreign === undefined ? event.sessionId : foreignSession(context, event, event.foreign);
   const session = sessionId === null || known !== undefined ? null : bindable(context, event, event.into, sessionId);
-  const conversation = refConversation(context, event.into, event.rules, event.by);
+  const conversation = refConversation(context, event.into, event.rules);
   if (known !== undefined) return repeatedSend(db, conversation, event, known.message_id);
   const target = JSON.parse(conversation.target) as Target;
   const messageId = addMessage(db, conversation.place_id, {
@@ -970,7 +988,7 @@ function foreignSession(
   const { db } = context;
   const { person } = event.by;
   if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
-  const aim = aimOf(context, event.into, event.by);
+  const aim = aimOf(context, event.into);
   const { agent } = aim;
   const readers = readersOf(db, aim, { rules: event.rules, owner: person.id });
   if (event.share !== true && !isAmongOwn(readers, { ownerPerson: person.id }))
@@ -1012,8 +1030,8 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
   if (seen(db, batch.account, event.eventId) !== undefined) return duplicate(db, null, null);
   const { change } = event;
   const session = change.kind === "clear" ? null : bindable(context, event, event.conversation, change.sessionId);
-  const conversation = refConversation(context, event.conversation, event.rules, event.by);
-  const who = authorityOf(db, { platform: "console", account: "console", chatType: "dm", isBot: false }, event.by);
+  const conversation = refConversation(context, event.conversation, event.rules);
+  const who: Authority = { role: event.by.person?.role ?? "guest" };
   if (change.kind === "clear" && commandFault(db, conversation, { kind: "unbind" }, who) !== null)
     throw new Rejection("forbidden", "Several people speak there: the owner or a member takes a handoff back.");
   remember(db, batch, event.eventId, null);
