@@ -77,7 +77,7 @@ const KINDS = {
   turn_withdrawn: {
     status: 409,
     exit: 1,
-    remedy: "The conversation was reset before this message was answered: send it again.",
+    remedy: "Send it again if it still matters.",
   },
   turn_timeout: { status: 502, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
   runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia runtimes` says what each lacks." },

@@ -1,4 +1,5 @@
 import { type Config, rulesFor } from "../config.ts";
+import { factsFor } from "../conversation/agent-facts.ts";
 import {
   accountKey,
   type House,
@@ -18,7 +19,7 @@ import type { Message } from "../message/message.ts";
 import { cleanSource, cleanText, isOwnDoor, type Platform, type Source } from "../message/source.ts";
 import type { ConversationRow, InboundEvent, MessageEvent } from "../store/store.ts";
 import { plainAnswer } from "../turn/command/allow.ts";
-import { answerCommand, type CommandMeans, runtimeAt } from "../turn/command/answer-command.ts";
+import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { EventIntake, InboxAccount } from "./event-intake.ts";
 
@@ -143,7 +144,7 @@ export class Hearing {
       text,
       saidAt,
       target,
-      rules: { ...rules, about: about(agent, runtime) },
+      rules: { ...rules, about: factsFor(about(agent, runtime), isOwnersAlone({ speaker, source, conversation })) },
     };
     const command = meaning.kind === "command" ? meaning.text : this.#plainAnswer(meaning.reply, conversation);
     if (command !== null) {

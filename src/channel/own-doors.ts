@@ -1,4 +1,5 @@
 import { type AccountConfig, type Config, rulesFor } from "../config.ts";
+import { factsFor } from "../conversation/agent-facts.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import {
   type ChatKeyParts,
@@ -21,7 +22,7 @@ import type {
   InboundEvent,
   MessageEvent,
 } from "../store/store.ts";
-import { answerCommand, type CommandMeans, runtimeAt } from "../turn/command/answer-command.ts";
+import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { EventIntake } from "./event-intake.ts";
 
@@ -93,12 +94,14 @@ export class OwnDoors {
     const conversation = await this.#options.reader.conversation(key);
     const { platform } = place.source;
     const { name: runtime } = runtimeAt(this.#options.config, { agent, key, platform, conversation });
+    const speaker = speakerOf(request.person);
+    const isPrivate = isOwnersAlone({ speaker, source: place.source, conversation });
     const event = await this.#eventFor(
       {
         ...where,
-        rules: { ...rules, about: this.#options.about(agent, runtime) },
+        rules: { ...rules, about: factsFor(this.#options.about(agent, runtime), isPrivate) },
         freshId: ids.session(clock.now()),
-        speaker: speakerOf(request.person),
+        speaker,
         text,
         saidAt: clock.now(),
         ...(request.idempotency === undefined ? {} : { idempotency: request.idempotency }),

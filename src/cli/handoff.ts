@@ -1,5 +1,6 @@
 import { type Config, loadConfig } from "../config.ts";
 import { bindingState } from "../conversation/binding.ts";
+import { parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { describeSpan } from "../util/span.ts";
@@ -34,13 +35,14 @@ export async function handoffShow(flags: HandoffFlags): Promise<void> {
 function listed(config: Config, bindings: readonly BindingRow[]): string[] {
   if (bindings.length === 0) return ["No room is bound: each speaks in its own session."];
   const rows = bindings.map((binding) => [
+    parseSessionKey(binding.conversationKey).agent,
     roomName(config, binding.conversationKey),
     binding.kind,
     binding.sessionId,
     stands(config, binding),
     binding.conversationKey,
   ]);
-  return [table([["ROOM", "BINDING", "SESSION", "HOLDS", "CONVERSATION"], ...rows])];
+  return [table([["AGENT", "ROOM", "BINDING", "SESSION", "HOLDS", "CONVERSATION"], ...rows])];
 }
 
 function stands(config: Config, { sentAt, expiresAt }: BindingRow): string {

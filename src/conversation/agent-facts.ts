@@ -1,4 +1,4 @@
-/** What runs an agent, as a person may see it: never a key, and an address only where it is on this machine (R5). */
+/** What runs an agent, as a person may see it: never a key; an address only where it is on this machine (R5). */
 export interface AgentFacts {
   readonly agent: string;
   readonly runtime: string;
@@ -7,6 +7,12 @@ export interface AgentFacts {
   readonly window?: number;
   readonly windowFrom?: "configured" | "preset" | "default";
   readonly endpoint?: string;
+}
+
+/** The address is the owner's to know, where nobody else reads it (R5). */
+export function factsFor(facts: AgentFacts, isOwnersAlone: boolean): AgentFacts {
+  const { endpoint: _, ...shown } = facts;
+  return isOwnersAlone ? facts : shown;
 }
 
 /** `Agent Main, runtime http, model qwen3:8b, context window 4,096 tokens (preset), at http://127.0.0.1:11434/v1` */

@@ -28,8 +28,8 @@ export type NoticeCode =
   | "home_set" //          /sethome; args.platform
   | "not_done" //          a command changed nothing; args.reason
   | "welcome" //           R8; what the agent is
-  | "handed_off" //        /handoff; args.session, args.until (epoch ms or null), args.pinned
+  | "handed_off" //        /handoff; args.session, args.until (epoch ms or null), args.zone
   | "handoff_cleared" //   /handoff clear; args.had
   | "loop_guard" //        G5: agents are not answered here until a person speaks
-  | "binding_ended" //     H10; args.reason
+  | "binding_ended" //     H10; args.reason, args.door (a key)
   | "session_ended_here"; // H9: the session this door was bound to has ended; args.reason

@@ -1,7 +1,10 @@
 import { type AgentFacts, describeAgentFacts } from "../conversation/agent-facts.ts";
+import { doorOf } from "../conversation/door.ts";
+import { isSessionKey } from "../conversation/session-key.ts";
 import type { Notice } from "../message/notice.ts";
 import type { Target } from "../message/target.ts";
 import { describeSpan } from "../util/span.ts";
+import { when } from "../util/when.ts";
 import { partsFor } from "./assemble.ts";
 
 /** A notice as a sentence for a person, with what to do next (E3, O6). */
@@ -80,15 +83,15 @@ export function renderNotice({ code, args }: Notice): string {
     case "handed_off":
       return args.until === null
         ? `This chat speaks in session ${args.session} until /handoff clear.`
-        : `This chat speaks in session ${args.session} until ${new Date(Number(args.until)).toISOString().slice(0, 16)}Z, or /handoff clear.`;
+        : `This chat speaks in session ${args.session} until ${when(Number(args.until), String(args.zone ?? "UTC"))}, or /handoff clear.`;
     case "handoff_cleared":
       return args.had ? "This chat speaks in its own session again." : "This chat was not bound: nothing was changed.";
     case "loop_guard":
       return "Agents have answered each other here often enough: I answer no more of them until a person says something.";
     case "binding_ended":
-      return `The handoff between ${args.door} and session ${args.session} has ended (${bindingFault(String(args.reason))}). That door speaks in its own session again.`;
+      return `The handoff between ${doorName(String(args.door))} and session ${args.session} has ended (${bindingFault(String(args.reason))}). That door speaks in its own session again.`;
     case "session_ended_here":
-      return `Session ${args.session}, in which this door was speaking, has ended (${args.reason}). This door speaks in its own session again.`;
+      return `Session ${args.session}, in which this door was speaking, has ended (${endOf(String(args.reason))}). This door speaks in its own session again.`;
   }
 }
 
@@ -213,6 +216,25 @@ function permission({ title, options, span }: Notice["args"]): string {
     ...answers,
     `/allow or /allow with a number, /deny refuses. Without an answer within ${span} it is refused.`,
   ].join("\n");
+}
+
+/** Older notices hold the conversation's key. */
+function doorName(door: string): string {
+  return isSessionKey(door) ? doorOf(door) : door;
+}
+
+/** Why a session ended, for those who were guests in it. */
+function endOf(reason: string): string {
+  const why: Record<string, string> = {
+    new: "it was reset",
+    idle: "it was idle for too long",
+    daily: "it was reset for the day",
+    suspended: "it failed too often",
+    resumed: "its door went on in another one",
+    undone: "its reset was taken back",
+    left: "no door speaks in it any more",
+  };
+  return why[reason] ?? reason;
 }
 
 function bindingFault(reason: string): string {

@@ -1,5 +1,6 @@
 import { type ErrorCode, isErrorCode, TertuliaError } from "../errors.ts";
 import type { TurnAnswer } from "../store/store.ts";
+import { withAdvice } from "./advice.ts";
 import { renderNotice } from "./render-notice.ts";
 
 /** A turn that did not end in an answer, as the error its author gets (T3); null for one that did. */
@@ -16,7 +17,11 @@ export function turnProblem({ turn, notices }: TurnAnswer): TertuliaError | null
   const sentence = notices
     .map(({ code: kind, args }) => renderNotice({ code: kind, args: { ...args, partial: "" } }))
     .join(" ");
-  return new TertuliaError(code, sentence || `The message was not answered (${turn.reason ?? turn.state}).`);
+  if (sentence === "") return new TertuliaError(code, `The message was not answered (${turn.reason ?? turn.state}).`);
+  const { sentence: why, advice } = withAdvice(sentence);
+  // Of a turn that was interrupted an API has to know more than a chat: the same key would not run it again (T3).
+  const remedy = advice === undefined || code === "turn_interrupted" ? {} : { remedy: advice };
+  return new TertuliaError(code, why, remedy);
 }
 
 /** The code of a final state that is no answer; of a failure it is the stored reason. */

@@ -1,8 +1,9 @@
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
+import { withAdvice, withoutLocalAddress } from "../reply/advice.ts";
 import { assembleReply } from "../reply/assemble.ts";
 import type { RuntimeFailure, TurnResult } from "../runtime/runtime.ts";
-import type { Settlement } from "../store/store.ts";
+import type { Settlement, Turn } from "../store/store.ts";
 import { describeSpan } from "../util/span.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
@@ -64,11 +65,17 @@ const SESSION_FAULTS: readonly RuntimeFailure["kind"][] = ["session-gone", "prot
 
 function failedEnding(live: LiveTurn, failure: RuntimeFailure | undefined): TurnEnding {
   const code = failure?.kind === "process-died" ? "runtime_died" : "runtime_failed";
-  const error = new TertuliaError(code, failure?.message ?? "The agent failed without saying why.");
+  const said = failure?.message ?? "The agent failed without saying why.";
+  const { sentence, advice } = withAdvice(isOwnersAlone(live.turn) ? said : withoutLocalAddress(said));
+  const error = new TertuliaError(code, sentence, advice === undefined ? {} : { remedy: advice });
   return {
     ...failedBy(error, live.text),
     sessionFault: failure !== undefined && SESSION_FAULTS.includes(failure.kind),
   };
+}
+
+function isOwnersAlone({ authority, audience }: Turn): boolean {
+  return authority.role === "owner" && audience.kind === "person" && audience.personId === authority.personId;
 }
 
 /** T9: the user's message and one marked entry; the author gets one sentence with the remedy. */

@@ -118,6 +118,16 @@ describe("every form in every command", () => {
     }
   });
 
+  test("F-ROOM-10 H4 handoff show says which agent's each handoff is", async () => {
+    await start();
+    const session = await hasSession();
+    for (const room of ["core", "kitchen"]) await json("handoff", "set", room, "--session", session, "--share");
+    const { out } = await tertulia("handoff", "show");
+    expect(out.split("\n")[0]).toMatch(/^AGENT +ROOM +BINDING +SESSION +HOLDS +CONVERSATION$/);
+    expect(out).toMatch(/^main +core +live/m);
+    expect(out).toMatch(/^main +kitchen +live/m);
+  });
+
   test("F-ROOM-07 E3 what is none is said so, with what would be", async () => {
     await start();
     for (const command of [["context"], ["explain"], ["sessions", "reset"], ["handoff", "clear"]]) {

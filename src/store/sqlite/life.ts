@@ -70,7 +70,7 @@ export function lifeCommand(
     case "runtime":
       return switchRuntime(admit, conversation, { to: effect.to, from: effect.from, event });
     case "bind":
-      return handOff(admit, conversation, { effect, who, rules: event.rules });
+      return handOff(admit, conversation, { effect, who, event });
     case "unbind":
       return { reply: { code: "handoff_cleared", args: { had: clearBindings(admit, conversation) } } };
     default:
@@ -107,8 +107,8 @@ function handOff(
   {
     effect,
     who,
-    rules,
-  }: { effect: Extract<CommandEvent["effect"], { kind: "bind" }>; who: Authority; rules: CommandEvent["rules"] },
+    event: { rules, reply },
+  }: { effect: Extract<CommandEvent["effect"], { kind: "bind" }>; who: Authority; event: CommandEvent },
 ): Commanded {
   const { db } = admit;
   const session = sessionRecord(db, effect.sessionId);
@@ -127,7 +127,7 @@ function handOff(
     shared: false,
   });
   return {
-    reply: { code: "handed_off", args: { session: session.id, until: expiresAt } },
+    reply: { code: "handed_off", args: { ...reply.args, session: session.id, until: expiresAt } },
     sessionId: session.id,
   };
 }

@@ -331,10 +331,23 @@ function openJobs(db: Database, sessionId: string): string | null {
   return jobs.length === 0 ? null : jobs.map(({ title }) => title).join(", ");
 }
 
-/** R8: somebody without any session yet, the one about to open not counted. */
+/** R8: somebody without any session yet, the one about to open not counted. A room is nobody in particular. */
 function welcome(admit: Admit, conversation: ConversationRecord, rules: AdmitRules): void {
-  if (rules.welcome !== true || conversation.person_id === null || conversation.kind === "once") return;
-  const any = admit.db.get("SELECT 1 FROM session WHERE owner_person = ? LIMIT 1", conversation.person_id);
+  if (rules.welcome !== true || conversation.kind === "once") return;
+  const { db } = admit;
+  const { chat_type } = db.get<{ chat_type: string }>(
+    "SELECT chat_type FROM place WHERE id = ?",
+    conversation.place_id,
+  )!;
+  if (chat_type !== "dm") return;
+  const any =
+    conversation.person_id === null
+      ? db.get(
+          `SELECT 1 FROM place here JOIN place p ON p.platform = here.platform AND p.chat_id = here.chat_id
+           JOIN conversation c ON c.place_id = p.id JOIN session s ON s.home = c.id WHERE here.id = ? LIMIT 1`,
+          conversation.place_id,
+        )
+      : db.get("SELECT 1 FROM session WHERE owner_person = ? LIMIT 1", conversation.person_id);
   if (any !== undefined) return;
   tell(admit, JSON.parse(conversation.target) as Target, { code: "welcome", args: factsOf(rules.about) });
 }

@@ -1,6 +1,7 @@
 import { type Config, defaultRuntimeOf, runtimeOf } from "../../config.ts";
-import type { AgentFacts } from "../../conversation/agent-facts.ts";
+import { type AgentFacts, factsFor } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
+import { parseOwnDoorChatId } from "../../conversation/session-key.ts";
 import type { Platform, Source } from "../../message/source.ts";
 import type { ConversationRow, StoreReader } from "../../store/store.ts";
 import type { Clock } from "../../util/clock.ts";
@@ -43,18 +44,30 @@ export async function answerCommand(
   const isForSpeaker = ({ isAskedThere }: OpenQuestion): boolean =>
     isAskedThere || place.speaker.person?.role === "owner";
   const runtimeHere = runtimeAt(config, { ...place, platform: place.source.platform });
+  const aboutOn = (runtime: string) => factsFor(about(agent, runtime), isOwnersAlone(place));
   return found.command.run({
     ...place,
     config,
     reader,
     warmth,
     runtimeHere,
-    about: about(agent, runtimeHere.name),
-    aboutOn: (runtime) => about(agent, runtime),
+    about: aboutOn(runtimeHere.name),
+    aboutOn,
     questions: conversation === null ? [] : questionsOf(conversation.id).filter(isForSpeaker),
     args: found.args,
     now: clock.now(),
   });
+}
+
+/** Whether the owner speaks in a direct chat of her own: what is answered there nobody else reads. */
+export function isOwnersAlone({
+  speaker: { person },
+  source,
+  conversation,
+}: Omit<CommandPlace, "agent" | "key">): boolean {
+  if (person?.role !== "owner" || source.chatType !== "dm") return false;
+  const whose = conversation === null ? parseOwnDoorChatId(source.chatId ?? "")?.personId : conversation.personId;
+  return (whose ?? person.id) === person.id;
 }
 
 /** What runs a conversation, seen or not yet, and what would if nobody had switched it (B7). */

@@ -12,7 +12,7 @@ export const handoff: Command = {
     "/handoff [title|clear]  in which session this chat speaks; to one of yours for a while (pin TITLE: until cleared), or back",
   async run(context) {
     const { args, config, agent } = context;
-    const reply = { code: "text", args: {} } as const;
+    const reply = { code: "handed_off", args: { zone: config.timezone } } as const;
     if (args === "") return onlySays(await standing(context));
     if (args === "clear") return { effect: { kind: "unbind" }, reply };
     const [, pin, asked = ""] = /^(pin\s+)?(.+)$/s.exec(args) ?? [];

@@ -1,6 +1,8 @@
 import { describeAgentFacts } from "../../conversation/agent-facts.ts";
+import { doorOf } from "../../conversation/door.ts";
 import type { Fate } from "../../message/message.ts";
 import { describeSpan } from "../../util/span.ts";
+import { when } from "../../util/when.ts";
 import { type Command, onlySays } from "./command.ts";
 import { boundOf, sessionOf } from "./session-of.ts";
 
@@ -13,14 +15,14 @@ export const status: Command = {
   aliases: [],
   summary: "/status       session, runtime, what runs and what waits",
   async run(context) {
-    const { reader, about, conversation, key, now, warmth } = context;
+    const { config, reader, about, conversation, key, now, warmth } = context;
     const lines = [describeAgentFacts(about), `Conversation: ${key}`];
     if (conversation === null) return onlySays([...lines, "Nothing was said here yet."].join("\n"));
     const bound = (await boundOf(context))?.binding;
     const session = await sessionOf(context);
     if (session !== null) {
       lines.push(
-        `Session: ${session.id}, ${session.entries} entries, opened ${new Date(session.openedAt).toISOString()} (${warmth(session.id)})`,
+        `Session: ${session.id}, ${session.entries} entries, opened ${when(session.openedAt, config.timezone)} (${warmth(session.id)})`,
         ...(session.title === null ? [] : [`Title: ${session.title}`]),
         ...(await reader.jobs(session.id)).map(
           ({ title, openedAt }) => `Background job: ${title}, for ${describeSpan(now - openedAt)}`,
@@ -29,7 +31,9 @@ export const status: Command = {
     }
     if (session !== null && session.homeKey !== key) {
       const rest = bound?.expiresAt == null ? "" : `, for another ${describeSpan(bound.expiresAt - now)}`;
-      lines.push(`Bound: ${bound?.kind ?? "by the configuration"}${rest}; home of the session: ${session.homeKey}`);
+      lines.push(
+        `Bound: ${bound?.kind ?? "by the configuration"}${rest}; home of the session: ${doorOf(session.homeKey)}`,
+      );
     }
     const fates = await reader.recentFates({ conversationId: conversation.id, limit: RECENT });
     if (fates.length > 0) lines.push("Last messages:");
