@@ -14,12 +14,14 @@ export interface LoopState {
   readonly isSaid: boolean;
   /** Answers of guests in a row, each within a second of what it answers. */
   readonly quick: number;
+  /** The number of what the last of them answered: several lines at once are one answer. */
+  readonly answered: number;
 }
 
 /** Whoever answers so fast, so often, is a program, whatever it passes for. */
 export const QUICK_MS = 1_000;
 
-export const QUIET: LoopState = { inRow: 0, recent: [], isSaid: false, quick: 0 };
+export const QUIET: LoopState = { inRow: 0, recent: [], isSaid: false, quick: 0, answered: 0 };
 
 /** Whether one more turn may be begun by an agent or a bot. A clock that was set back holds nothing. */
 export function mayAnswer({ inRow, recent }: LoopState, now: number): boolean {
@@ -32,16 +34,15 @@ export function afterTurn({ inRow, recent, ...state }: LoopState, now: number): 
 }
 
 /** A human has spoken: the row begins anew, and the next time it is said again. */
-export function afterHuman({ recent }: LoopState): LoopState {
-  return { inRow: 0, recent, isSaid: false, quick: 0 };
+export function afterHuman(state: LoopState): LoopState {
+  return { ...state, inRow: 0, isSaid: false, quick: 0 };
 }
 
 /** A guest has answered within a second: as a human would now and then, until it is once too often in a row. */
-export function afterQuick(state: LoopState): LoopState {
+export function afterQuick(state: LoopState, answered: number): LoopState {
   const quick = state.quick + 1;
-  return quick < MOST_IN_ROW
-    ? { ...afterHuman(state), quick }
-    : { ...state, quick, inRow: Math.max(state.inRow, quick) };
+  if (quick < MOST_IN_ROW) return { ...afterHuman(state), quick, answered };
+  return { ...state, inRow: Math.max(state.inRow, quick), quick, answered };
 }
 
 /** Whether what guests say there counts as an agent's. */

@@ -195,6 +195,27 @@ describe("a program that answers", () => {
   );
 
   test(
+    "F-SEC-08 G5 in a room with several agents too, whichever of them is answered",
+    inRoom(
+      async (stage, room) => {
+        const bot = room.person("echo");
+        for (const agent of ["mohe", "zhiwei"]) {
+          await bot.says(`@${agent} say hello`);
+          for (let n = 0; n < 30; n++) {
+            await stage.passes(100);
+            const line = room.lines.at(-1)!;
+            if (line.nick === agent) await bot.says(`@${agent} say ${line.text}`);
+          }
+          await stage.passes(61_000);
+        }
+        expect(turns(stage)).toBe(14);
+        expect(room.shows().filter((line) => line.includes(": Agents have answered each other"))).toHaveLength(2);
+      },
+      { ...OPEN, agents: agentsInRoom(["mohe", "zhiwei"]) },
+    ),
+  );
+
+  test(
     "F-SEC-08 A10 one that takes its time is held by the numbers, and so is the sentence that says so",
     inRoom(async (stage, room) => {
       const bot = room.person("echo");

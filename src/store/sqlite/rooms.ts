@@ -10,7 +10,7 @@ import {
 } from "../../conversation/loop-guard.ts";
 import type { Author } from "../../message/message.ts";
 import { accountId, type Platform } from "../../message/source.ts";
-import { laneOf, type Target } from "../../message/target.ts";
+import type { Target } from "../../message/target.ts";
 import { readOriginId } from "../../reply/origin-id.ts";
 import { deliveryText } from "../../reply/render-notice.ts";
 import type { Database } from "./database.ts";
@@ -43,23 +43,25 @@ export function hasOtherReaders(db: Database, placeId: number, personId: string 
 // ---- the loop guard
 
 function loopState(db: Database, placeId: number): LoopState {
-  const row = db.get<{ in_row: number; recent: string; said: number; quick: number }>(
-    "SELECT in_row, recent, said, quick FROM loop_guard WHERE place_id = ?",
+  const row = db.get<{ in_row: number; recent: string; said: number; quick: number; answered: number }>(
+    "SELECT in_row, recent, said, quick, answered FROM loop_guard WHERE place_id = ?",
     placeId,
   );
   if (row === undefined) return QUIET;
-  return { inRow: row.in_row, recent: JSON.parse(row.recent) as number[], isSaid: row.said === 1, quick: row.quick };
+  const { in_row: inRow, recent, said, quick, answered } = row;
+  return { inRow, recent: JSON.parse(recent) as number[], isSaid: said === 1, quick, answered };
 }
 
-function keepLoopState(db: Database, placeId: number, { inRow, recent, isSaid, quick }: LoopState): void {
+function keepLoopState(db: Database, placeId: number, { inRow, recent, isSaid, quick, answered }: LoopState): void {
   db.run(
-    `INSERT INTO loop_guard(place_id, in_row, recent, said, quick) VALUES(?, ?, ?, ?, ?)
-     ON CONFLICT(place_id) DO UPDATE SET in_row = excluded.in_row, recent = excluded.recent, said = excluded.said, quick = excluded.quick`,
+    `INSERT INTO loop_guard(place_id, in_row, recent, said, quick, answered) VALUES(?, ?, ?, ?, ?, ?)
+     ON CONFLICT(place_id) DO UPDATE SET in_row = excluded.in_row, recent = excluded.recent, said = excluded.said, quick = excluded.quick, answered = excluded.answered`,
     placeId,
     inRow,
     JSON.stringify(recent),
     isSaid ? 1 : 0,
     quick,
+    answered,
   );
 }
 
@@ -70,26 +72,24 @@ export function humanSpoke(db: Database, placeId: number): void {
 
 /** G5: a guest has spoken at a door that is written to; what comes within a second of our own words there is an answer to them. */
 export function guestSpoke(db: Database, placeId: number, target: Target, now: number): void {
-  if (isQuick(db, placeId, target, now)) keepLoopState(db, placeId, afterQuick(loopState(db, placeId)));
+  const state = loopState(db, placeId);
+  const said = saidJustNow(db, target, now);
+  if (said !== undefined && said > state.answered) keepLoopState(db, placeId, afterQuick(state, said));
   else humanSpoke(db, placeId);
-}
-
-/** Before the guest's words are stored: several lines that were written at once answer nothing. */
-function isQuick(db: Database, placeId: number, target: Target, now: number): boolean {
-  const said = db.get<{ at: number }>(
-    `SELECT created_at AS at FROM delivery WHERE id > (SELECT max(id) FROM delivery) - ${LATELY} AND lane = ? ORDER BY id DESC LIMIT 1`,
-    laneOf(target),
-  );
-  if (said === undefined || said.at > now || said.at < now - QUICK_MS) return false;
-  const before = db.get<{ at: number }>(
-    "SELECT admitted_at AS at FROM message WHERE place_id = ? AND author_kind IN('person','bot') ORDER BY place_seq DESC LIMIT 1",
-    placeId,
-  );
-  return before !== undefined && before.at <= said.at;
 }
 
 /** So many deliveries back is further than a second. */
 const LATELY = 500;
+
+/** The last delivery of any of our accounts into that chat, if it is no older than a second. */
+function saidJustNow(db: Database, { platform, chatId }: Target, now: number): number | undefined {
+  const lately = db.all<DeliveryRecord>(
+    `SELECT * FROM delivery WHERE id > (SELECT max(id) FROM delivery) - ${LATELY} AND created_at BETWEEN ? AND ? ORDER BY id DESC`,
+    now - QUICK_MS,
+    now,
+  );
+  return lately.find((row) => isThere(row, { platform, chatId }))?.id;
+}
 
 /** Whether guests there are taken for programs. */
 export function isLooping(db: Database, placeId: number): boolean {
@@ -150,14 +150,16 @@ function saysSo(row: DeliveryRecord, text: string): boolean {
   return deliveryText(deliveryOf(row)).trim() === text.trim();
 }
 
-function isOf(row: DeliveryRecord, { platform, account }: Echo): boolean {
+type Chat = Pick<Echo, "platform" | "chatId" | "account">;
+
+function isOf(row: DeliveryRecord, { platform, account }: Chat): boolean {
   const target = JSON.parse(row.target) as Target;
   return (
     target.door === "push" && target.platform === platform && (account === undefined || target.account === account)
   );
 }
 
-function isThere(row: DeliveryRecord, echo: Echo): boolean {
+function isThere(row: DeliveryRecord, echo: Chat): boolean {
   const target = JSON.parse(row.target) as Target;
   return isOf(row, echo) && accountId(echo.platform, target.chatId) === accountId(echo.platform, echo.chatId);
 }
