@@ -87,6 +87,24 @@ describe("how often a guest is answered", () => {
   );
 
   test(
+    "F-SEC-08 A10 whoever was told of the minute is told of the hour too",
+    inRoom(
+      async (stage, room) => {
+        const carol = room.person("carol");
+        for (let n = 0; n < 6; n++) {
+          for (let line = 0; line < 4; line++) await says(stage, 1, (text) => carol.tells("mohe", text));
+          await stage.passes(MINUTE);
+        }
+        expect(turns(stage)).toBe(5);
+        const told = carol.told.filter((text) => text.includes("up to"));
+        expect(told.filter((text) => text.includes("a minute"))).toHaveLength(2);
+        expect(told.filter((text) => text.includes("an hour"))).toHaveLength(1);
+      },
+      { ...OPEN, limits: { guest_per_minute: 2, guest_per_hour: 5 } },
+    ),
+  );
+
+  test(
     "F-SEC-08 A10 over all doors, rooms and agents, and a restart forgets nothing",
     inRoom(
       async (stage, room) => {

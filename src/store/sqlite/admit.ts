@@ -2,6 +2,7 @@ import { isAmongOwn } from "../../conversation/binding.ts";
 import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
+import { pacesOf } from "../../conversation/rate-limit.ts";
 import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
@@ -500,10 +501,10 @@ function machinePlace(
   event: MessageEvent,
   { role }: Authority,
 ): number | null {
+  if (role !== "guest") return null;
   const { kind } = event.speaker.author;
   const placeId = placeOfEvent(db, conversation, event);
-  const isOfMachine = kind === "agent" || kind === "bot" || (role === "guest" && isLooping(db, placeId));
-  return isOfMachine ? placeId : null;
+  return kind === "agent" || kind === "bot" || isLooping(db, placeId) ? placeId : null;
 }
 
 /** A conversation without a name begins with the history its request brought. */
@@ -658,7 +659,10 @@ function readTraffic(
               turnId: running.id,
               sameTarget: isSameTarget(JSON.parse(running.target) as Target, query.target),
               withinAuthority: isAtLeast(query.who, JSON.parse(running.authority) as Authority),
-              stoppable: mayInterrupt(db, conversation, query.who),
+              // Asked only where words interrupt.
+              get stoppable() {
+                return mayInterrupt(db, conversation, query.who);
+              },
             },
       overtaken: query.waiting - (query.joinable === null ? 0 : 1),
     },
@@ -699,16 +703,20 @@ function refuseBusy(
   return refuseWords(context, conversation, { ...event, code, notice, isNews: isNewsHere });
 }
 
-/** A10: null where the speaker is in no hurry. */
+/** A10: null where the speaker is in no hurry. Agents of ours have the loop guard (G5). */
 function refuseHurry(
   context: Context,
   conversation: ConversationRecord,
   { deed, messageId, who, ...event }: Words & { deed: "turn" | "command"; messageId: number; who: Authority },
 ): Refused | null {
   const { db, now, batch } = context;
-  const { speaker, target, rules } = event;
-  const place = placeOfEvent(db, conversation, event);
-  const held = hurry(db, { deed, who, speaker, place, account: batch.account, limits: rules.limits }, now);
+  const { author } = event.speaker;
+  const { limits } = event.rules;
+  if (limits === undefined || who.role !== "guest" || author.kind === "agent") return null;
+  const { target } = event;
+  const guest = who.personId ?? `${author.kind} ${author.id}`;
+  const at = { guest, place: placeOfEvent(db, conversation, event), account: batch.account };
+  const held = hurry(db, pacesOf(deed, at, limits), now);
   return held === null
     ? null
     : refuseWords(context, conversation, { ...held, code: "rate_limited", messageId, target });

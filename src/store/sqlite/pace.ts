@@ -1,30 +1,15 @@
-import type { Authority, Speaker } from "../../conversation/person.ts";
-import {
-  heldUntil,
-  LONGEST_SPAN_MS,
-  type Pace,
-  pacesOf,
-  type RateLimits,
-  TOLD_EVERY_MS,
-} from "../../conversation/rate-limit.ts";
+import { heldUntil, LONGEST_SPAN_MS, type Pace, TOLD_EVERY_MS } from "../../conversation/rate-limit.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Database } from "./database.ts";
 
 /** The pace of guests inside `admit` (A10), and how often a refusal is said. */
 
-/** Who begins what, and where. */
-export interface Beginning {
-  readonly deed: "turn" | "command";
-  readonly who: Authority;
-  readonly speaker: Speaker;
-  readonly place: number;
-  readonly account: string;
-  readonly limits: RateLimits | undefined;
-}
-
-/** What refuses it, or null; `isNews` where that was not said in this span. One that is let through is counted. */
-export function hurry(db: Database, beginning: Beginning, now: number): { notice: Notice; isNews: boolean } | null {
-  const paces = pacesFor(beginning);
+/** What refuses a beginning, or null; `isNews` where that was not said in this span. One that is let through is counted. */
+export function hurry(
+  db: Database,
+  paces: readonly Pace[],
+  now: number,
+): { readonly notice: Notice; readonly isNews: boolean } | null {
   const known = paces.map((pace) => ({ pace, begun: begunOf(db, pace.id) }));
   for (const { pace, begun } of known) {
     for (const allowance of pace.allowances) {
@@ -32,24 +17,15 @@ export function hurry(db: Database, beginning: Beginning, now: number): { notice
       if (until === null) continue;
       const { most, spanMs } = allowance;
       const notice: Notice = { code: "rate_limited", args: { of: pace.of, most, spanMs, waitMs: until - now } };
-      return { notice, isNews: isNews(db, pace.id, now, spanMs) };
+      return { notice, isNews: isNews(db, `${pace.id} in ${spanMs}`, now, spanMs) };
     }
   }
   for (const { pace, begun } of known) {
     const most = Math.max(...pace.allowances.map((allowance) => allowance.most));
-    keep(db, pace.id, { begun: [...begun, now].slice(-most), now });
+    const recent = begun.filter((at) => at > now - LONGEST_SPAN_MS);
+    keep(db, pace.id, { begun: [...recent, now].slice(-most), now });
   }
   return null;
-}
-
-/** Of guests only; agents of ours have the loop guard (G5). */
-function pacesFor({ deed, who, speaker, place, account, limits }: Beginning): readonly Pace[] {
-  if (limits === undefined || who.role !== "guest" || speaker.author.kind === "agent") return [];
-  return pacesOf(
-    deed,
-    { guest: who.personId ?? `${speaker.author.kind} ${speaker.author.id}`, place, account },
-    limits,
-  );
 }
 
 /** Whether something is to be said again; from now on it is not, for a while. */
