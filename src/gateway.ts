@@ -292,6 +292,7 @@ export class Gateway {
       clock: this.#clock,
       nonce: () => this.#ids.token().slice(0, 12),
       onWritten: (files) => this.#log.info({ home: digest.home, files }, "the digest was written"),
+      onWarning: (warning) => this.#log.warn({ home: digest.home }, warning),
       onFault: (cause) => this.#fault(cause),
     });
   }

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import type { Config } from "../config.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest/digest.ts";
 import {
-  damaged,
+  blockProblem,
   type FileChange,
   type FileOptions,
   installDigest,
@@ -37,11 +37,13 @@ export interface DigestFlags {
 /** Prints nothing when nothing has changed. */
 export async function digestRun(flags: DigestFlags): Promise<void> {
   const { digest, home, rendering } = await gathered(flags);
-  const files = writeDigest(digest, rendering, fileOptions(homeOr(home, "--home")));
-  const broken = files.find((file) => file.change === "damaged");
-  if (flags.json) output(JSON.stringify({ files, notes: digest.notes }));
+  const folder = homeOr(home, "--home");
+  const { files, warnings } = writeDigest(digest, rendering, fileOptions(folder));
+  if (flags.json) output(JSON.stringify({ files, notes: digest.notes, warnings }));
   else if (files.some(isChange)) output(printable([...files.map(changeLine), ...digest.notes].join("\n")));
-  if (broken?.change === "damaged") throw damaged(join(homeOr(home, "--home"), broken.file), broken.why);
+  if (!flags.json) for (const warning of warnings) process.stderr.write(`${printable(warning)}\n`);
+  const problem = blockProblem(folder, files);
+  if (problem !== null) throw problem;
 }
 
 /** What the files would say now, with the age of each section. */
@@ -184,6 +186,7 @@ const SAID: Readonly<Record<Exclude<FileChange["change"], "damaged">, string>> =
   unchanged: "unchanged",
   removed: "removed",
   "no file": "there is none; `tertulia digest install` makes it",
+  "only quoted": "it speaks of the markers, but has no block; `tertulia digest install` adds it",
   "no block": "it has no block; `tertulia digest install` adds it",
 };
 

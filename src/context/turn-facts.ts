@@ -1,6 +1,7 @@
 import type { Role } from "../conversation/person.ts";
 import type { Author, Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
+import { encloseFacts } from "../reply/prompt-words.ts";
 import type { BoundBy, Note } from "../store/store.ts";
 import { conversationLine, doorLine } from "./door-line.ts";
 import { createIdMask, type IdMask } from "./id-mask.ts";
@@ -63,16 +64,12 @@ const LABEL_LENGTHS = [240, 80, 40] as const;
 /** The facts of one turn, in front of the user's message. The first line is the source (C6). */
 export function renderTurnFacts(facts: TurnFacts, speakers: Speakers, settings: ContextSettings): string {
   const block = (most: number): string =>
-    enclose([...factLines(facts, { speakers, settings, mask: createIdMask(settings), most })], facts.nonce);
+    encloseFacts([...factLines(facts, { speakers, settings, mask: createIdMask(settings), most })], facts.nonce);
   const fitting = LABEL_LENGTHS.map(block).find((text) => text.length <= BUDGET) ?? block(LABEL_LENGTHS.at(-1)!);
   const room = roomLines(facts, speakers);
   if (room.length === 0) return fitting;
   const lines = fitting.split("\n");
   return [...lines.slice(0, -1), ...room, lines.at(-1)!].join("\n");
-}
-
-function enclose(lines: readonly string[], nonce: string): string {
-  return [`--- facts ${nonce}`, ...lines, `--- end ${nonce}`].join("\n");
 }
 
 interface Means {

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addBlock, DIGEST_MARKERS, fillBlock, findBlock, removeBlock } from "./block.ts";
 
 const { begin, end } = DIGEST_MARKERS;
@@ -43,6 +43,8 @@ const anyFile = fc
           .constantFrom(
             `${begin} x -->\n`,
             `${end} -->\n`,
+            `\n${begin} x -->\n`,
+            `\n${end} -->\n`,
             begin,
             end,
             "-->",
@@ -105,4 +107,49 @@ test("D7: text written behind the block by hand does not run into the text befor
   const found = findBlock(edited, DIGEST_MARKERS);
   if (found.kind !== "block") throw new Error(found.kind);
   expect(removeBlock(edited, found).toString()).toBe("before\nafter");
+});
+
+// The kind: every text that has the letters of a marker and is none, and every way in which a real marker can be dressed.
+describe("F-DIG-01 D7: a marker is a whole line outside of fences and quotations", () => {
+  const block = `${begin} -->\nold\n${end} -->\n`;
+
+  test.each([
+    ["in prose", `write \`${begin} -->\` and \`${end} -->\`\n`],
+    ["in the middle of a line", `see ${begin} -->\nmine\nsee ${end} -->\n`],
+    ["in a fence", `\`\`\`md\n${block}\`\`\`\n`],
+    ["in a fence of tildes, with backticks in it", `~~~\n\`\`\`\n${block}~~~\n`],
+    ["in a longer fence, with a shorter one in it", `\`\`\`\`\n\`\`\`\n${block}\`\`\`\`\n`],
+    ["in a fence that is never closed", `\`\`\`\n${block}`],
+    ["in a quotation", `> ${begin} -->\n> mine\n> ${end} -->\n`],
+    ["indented as code", `    ${begin} -->\n    mine\n    ${end} -->\n`],
+    ["in a list", `- ${begin} -->\n- ${end} -->\n`],
+    ["another word", "<!-- CROSS-PLATFORM:BEGINNER -->\nmine\n<!-- CROSS-PLATFORM:ENDING -->\n"],
+    ["a longer name", "<!-- CROSS-PLATFORM:BEGIN-2 -->\nmine\n<!-- CROSS-PLATFORM:END_2 -->\n"],
+    ["in small letters", "<!-- cross-platform:begin -->\nmine\n<!-- cross-platform:end -->\n"],
+  ])("no marker: %s", (_, text) => {
+    expect(findBlock(Buffer.from(text), DIGEST_MARKERS).kind).toBe("absent");
+  });
+
+  test.each([
+    ["behind a closed fence", `\`\`\`\n${block}\`\`\`\n${block}`],
+    ["beside a quotation of itself", `> ${begin} -->\n> ${end} -->\n\n${block}\nsee \`${end} -->\`\n`],
+    ["after a byte order mark", `\ufeff${block}`],
+    ["with blanks at its end", block.replaceAll("-->", "-->  \t")],
+    ["with the line ends of Windows", block.replaceAll("\n", "\r\n")],
+    ["with words in it", `${begin} — 由 x 自动生成 -->\nold\n${end} 完 -->\n`],
+    ["without a blank", `${begin}-->\nold\n${end}-->`],
+    ["around a fence that was left open", `${begin} -->\n\`\`\`\n${end} -->\n`],
+  ])("a marker: %s", (_, text) => {
+    const bytes = Buffer.from(text);
+    const found = findBlock(bytes, DIGEST_MARKERS);
+    if (found.kind !== "block") throw new Error(JSON.stringify(found));
+    const after = fillBlock(bytes, found, "new");
+    expect(after.subarray(0, found.from).equals(bytes.subarray(0, found.from))).toBe(true);
+    expect(findBlock(after, DIGEST_MARKERS).kind).toBe("block");
+  });
+
+  test("a marker line with words behind its comment is damaged, not taken", () => {
+    const text = `${begin} --> and so on\nmine\n${end} -->\n`;
+    expect(findBlock(Buffer.from(text), DIGEST_MARKERS)).toMatchObject({ kind: "damaged" });
+  });
 });

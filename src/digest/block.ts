@@ -20,10 +20,12 @@ export type Damage =
   | "the end marker stands before the begin marker"
   | "both markers stand on one line"
   | "the comment of the begin marker is not closed on its line"
-  | "the comment of the end marker is not closed on its line";
+  | "the comment of the end marker is not closed on its line"
+  | "a code fence before the block is not closed";
 
 export type Found =
-  | { readonly kind: "absent" }
+  /** `isQuoted`: the file speaks of the markers, in prose, a quotation or a code fence. */
+  | { readonly kind: "absent"; readonly isQuoted: boolean }
   | { readonly kind: "damaged"; readonly why: Damage }
   /** What is ours goes from `from` to before `to`; the marker lines from `lineFrom` to before `lineTo` (with the last one's line end). */
   | {
@@ -36,38 +38,82 @@ export type Found =
       readonly newline: "\n" | "\r\n";
     };
 
-export function findBlock(bytes: Buffer, { begin, end }: Markers): Found {
-  const begins = allOf(bytes, begin);
-  const ends = allOf(bytes, end);
-  if (begins.length === 0 && ends.length === 0) return { kind: "absent" };
+/**
+ * D7: a marker is a whole line that begins with the marker's comment and closes it at its end. A line inside a code fence is the file's
+ * own text, except between the markers, where everything is replaced.
+ */
+export function findBlock(bytes: Buffer, markers: Markers): Found {
+  const { begins, ends } = markerLines(bytes, markers);
   const damaged = (why: Damage): Found => ({ kind: "damaged", why });
-  if (begins.length === 0) return damaged("the begin marker is missing");
-  if (ends.length === 0) return damaged("the end marker is missing");
+  const [first] = begins;
+  const [last] = ends;
+  if (first === undefined && last === undefined)
+    return { kind: "absent", isQuoted: bytes.includes(markers.begin) || bytes.includes(markers.end) };
+  if (first === undefined) return damaged("the begin marker is missing");
+  if (first.text.includes(markers.end)) return damaged("both markers stand on one line");
+  if (last === undefined) return damaged("the end marker is missing");
   if (begins.length > 1) return damaged("there are several begin markers");
   if (ends.length > 1) return damaged("there are several end markers");
-  const [first, last] = [begins[0]!, ends[0]!];
-  if (last < first) return damaged("the end marker stands before the begin marker");
-  const lineEnd = bytes.indexOf("\n", first);
-  if (lineEnd < 0 || lineEnd > last) return damaged("both markers stand on one line");
-  if (!isClosed(bytes.subarray(first, lineEnd)))
-    return damaged("the comment of the begin marker is not closed on its line");
-  const endLineEnd = bytes.indexOf("\n", last);
-  const lineTo = endLineEnd < 0 ? bytes.length : endLineEnd + 1;
-  if (!isClosed(bytes.subarray(last, lineTo)))
-    return damaged("the comment of the end marker is not closed on its line");
-  const newline = bytes[lineEnd - 1] === 13 ? "\r\n" : "\n";
-  const beginLine = bytes.toString("utf8", first, lineEnd);
-  return { kind: "block", from: lineEnd + 1, to: last, lineFrom: first, lineTo, beginLine, newline };
+  if (last.from < first.from) return damaged("the end marker stands before the begin marker");
+  if (!isClosed(first)) return damaged("the comment of the begin marker is not closed on its line");
+  if (!isClosed(last)) return damaged("the comment of the end marker is not closed on its line");
+  const newline = first.text.endsWith("\r") ? "\r\n" : "\n";
+  const beginLine = bytes.toString("utf8", first.from, first.to - 1);
+  return { kind: "block", from: first.to, to: last.from, lineFrom: first.from, lineTo: last.to, beginLine, newline };
 }
 
-function isClosed(line: Buffer): boolean {
-  return line.includes("-->");
+/** One line of a file; `to` is behind its line end. The text is read byte by byte (latin1), without the line feed. */
+interface Line {
+  readonly from: number;
+  readonly to: number;
+  readonly text: string;
 }
 
-function allOf(bytes: Buffer, marker: string): number[] {
-  const found: number[] = [];
-  for (let at = bytes.indexOf(marker); at >= 0; at = bytes.indexOf(marker, at + 1)) found.push(at);
-  return found;
+function isClosed({ text }: Line): boolean {
+  return text.trimEnd().endsWith("-->");
+}
+
+/** The lines that are markers, open comments among them. */
+function markerLines(bytes: Buffer, { begin, end }: Markers): { begins: Line[]; ends: Line[] } {
+  const begins: Line[] = [];
+  const ends: Line[] = [];
+  let fence: string | null = null;
+  for (const line of linesOf(bytes)) {
+    const isInBlock = begins.length > ends.length;
+    fence = isInBlock ? null : fenceAfter(line.text, fence);
+    if (fence !== null) continue;
+    if (isMarker(line.text, begin)) begins.push(line);
+    else if (isMarker(line.text, end)) ends.push(line);
+  }
+  return { begins, ends };
+}
+
+/** `BEGINNER` is another word. */
+function isMarker(text: string, marker: string): boolean {
+  const next = text.slice(marker.length);
+  return text.startsWith(marker) && (next.trimEnd() === "" || /^\s/.test(next) || next.startsWith("-->"));
+}
+
+/** The code fence that is open behind a line: its opening characters, or null. */
+function fenceAfter(text: string, open: string | null): string | null {
+  const [, marks, info = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(text) ?? [];
+  if (marks === undefined) return open;
+  if (open !== null) return marks.startsWith(open) && info.trim() === "" ? null : open;
+  return marks.startsWith("`") && info.includes("`") ? null : marks;
+}
+
+const BOM = "\u00ef\u00bb\u00bf";
+
+function* linesOf(bytes: Buffer): Generator<Line> {
+  for (let from = 0; from < bytes.length; ) {
+    const at = bytes.indexOf("\n", from);
+    const end = at < 0 ? bytes.length : at;
+    const text = bytes.toString("latin1", from, end);
+    const start = from === 0 && text.startsWith(BOM) ? BOM.length : 0;
+    const to = at < 0 ? end : at + 1;
+    yield { from: from + start, to, text: text.slice(start) };
+    from = to;
+  }
 }
 
 /** The file with other lines between the markers; the same object where they are there already. */

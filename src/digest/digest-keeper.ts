@@ -1,7 +1,6 @@
-import { join } from "node:path";
 import type { Clock } from "../util/clock.ts";
 import { type Digest, type DigestSettings, type DigestSource, readDigest } from "./digest.ts";
-import { damaged, type FileChange, isChange, writeDigest } from "./files.ts";
+import { blockProblem, type FileChange, isChange, writeDigest } from "./files.ts";
 import type { Rendering } from "./render.ts";
 
 export interface DigestKeeperOptions {
@@ -14,6 +13,8 @@ export interface DigestKeeperOptions {
   /** 12 hex digits, another for each call. */
   readonly nonce: () => string;
   readonly onWritten: (files: readonly FileChange[]) => void;
+  /** What a person should know of the files; each sentence is told once until it has gone. */
+  readonly onWarning: (warning: string) => void;
   /** What went wrong; the next run tries again. The same fault is told once until it has gone. */
   readonly onFault: (cause: unknown) => void;
 }
@@ -25,6 +26,7 @@ export class DigestKeeper {
   #running: Promise<void> = Promise.resolve();
   #isStopped = false;
   #told = "";
+  #warned: readonly string[] = [];
 
   constructor(options: DigestKeeperOptions) {
     this.#options = options;
@@ -49,10 +51,12 @@ export class DigestKeeper {
   async #run(): Promise<void> {
     const { home, rendering, clock, nonce, intervalMs } = this.#options;
     try {
-      const files = writeDigest(await this.read(), rendering, { home, nonce, now: clock.now() });
+      const { files, warnings } = writeDigest(await this.read(), rendering, { home, nonce, now: clock.now() });
       if (files.some(isChange)) this.#options.onWritten(files);
-      const broken = files.find((file) => file.change === "damaged");
-      if (broken?.change === "damaged") throw damaged(join(home, broken.file), broken.why);
+      for (const warning of warnings) if (!this.#warned.includes(warning)) this.#options.onWarning(warning);
+      this.#warned = warnings;
+      const problem = blockProblem(home, files);
+      if (problem !== null) throw problem;
       this.#told = "";
     } catch (cause) {
       this.#tell(cause);

@@ -102,7 +102,7 @@ export function sectionOf({ platform, sessionId, rows }: Talk, settings: DigestS
   return { platform, sessionId, lastAt: said?.at ?? null, pairs };
 }
 
-export function withoutNoise(rows: readonly DigestRow[], noise: readonly string[]): readonly DigestRow[] {
+export function withoutNoise<R extends DigestRow>(rows: readonly R[], noise: readonly string[]): readonly R[] {
   return rows.filter(
     ({ role, text }) => role === "other" || !(isNoise(text, noise) || (role === "assistant" && isSilent(text))),
   );

@@ -20,7 +20,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { temporaryFolder } from "../../test/support/store.ts";
 import { asTertuliaError } from "../errors.ts";
 import { DEFAULT_DIGEST, type Digest, sectionOf } from "./digest.ts";
-import { type FileChange, type FileOptions, installDigest, uninstallDigest, writeDigest } from "./files.ts";
+import {
+  blockProblem,
+  type FileChange,
+  type FileOptions,
+  installDigest,
+  uninstallDigest,
+  writeDigest,
+} from "./files.ts";
 import { replaceFile } from "./replace-file.ts";
 import { WORDS } from "./words.ts";
 
@@ -68,24 +75,24 @@ describe("D7: writing", () => {
     writeDigest(digest("hello"), RENDERING, options());
     const before = inodes();
     for (let run = 0; run < 12; run++)
-      expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["unchanged", "unchanged"]);
+      expect(changes(writeDigest(digest("hello"), RENDERING, options()).files)).toEqual(["unchanged", "unchanged"]);
     expect(inodes()).toEqual(before);
-    expect(changes(writeDigest(digest("hello", "new"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(changes(writeDigest(digest("hello", "new"), RENDERING, options()).files)).toEqual(["written", "written"]);
     expect(inodes()[0]).not.toBe(before[0]);
     expect(inodes()[1]).not.toBe(before[1]);
   });
 
   test("D7: without a block AGENTS.md is left alone, and DIGEST.md written all the same", () => {
-    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["written", "no file"]);
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()).files)).toEqual(["written", "no file"]);
     writeFileSync(path("AGENTS.md"), "# Mine\n");
-    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["unchanged", "no block"]);
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()).files)).toEqual(["unchanged", "no block"]);
     expect(read("AGENTS.md")).toBe("# Mine\n");
   });
 
   test("D7: damaged markers: nothing is changed, and it says so", () => {
     const text = "<!-- CROSS-PLATFORM:BEGIN -->\nmine\n";
     writeFileSync(path("AGENTS.md"), text);
-    expect(writeDigest(digest("hello"), RENDERING, options())[1]).toEqual({
+    expect(writeDigest(digest("hello"), RENDERING, options()).files[1]).toEqual({
       file: "AGENTS.md",
       change: "damaged",
       why: "the end marker is missing",
@@ -99,10 +106,45 @@ describe("D7: writing", () => {
     expect(existsSync(path("SOUL.md"))).toBe(false);
   });
 
+  test("F-DIG-01 D7: a file that only quotes the markers is left alone, and that is said; install adds a block to it", () => {
+    const text =
+      "Put `<!-- CROSS-PLATFORM:BEGIN -->` and\n```\n<!-- CROSS-PLATFORM:BEGIN -->\nmine\n<!-- CROSS-PLATFORM:END -->\n```\n";
+    writeFileSync(path("AGENTS.md"), text);
+    const { files } = writeDigest(digest("hello"), RENDERING, options());
+    expect(read("AGENTS.md")).toBe(text);
+    expect(blockProblem(home, files)).toMatchObject({
+      code: "digest_damaged",
+      remedy: expect.stringContaining("install"),
+    });
+    installDigest("en", options());
+    expect(blockProblem(home, writeDigest(digest("hello"), RENDERING, options()).files)).toBeNull();
+    expect(read("AGENTS.md")).toContain("hello");
+    expect(read("AGENTS.md").startsWith(text)).toBe(true);
+    uninstallDigest(options());
+    expect(read("AGENTS.md")).toBe(text);
+  });
+
+  test("F-DIG-01 D7: a block is not added behind a code fence that is open", () => {
+    writeFileSync(path("AGENTS.md"), "```\nmine\n");
+    expect(refusal(() => installDigest("en", options()))).toMatchObject({ code: "digest_damaged" });
+    expect(read("AGENTS.md")).toBe("```\nmine\n");
+  });
+
+  test("F-DIG-02 D7: a file that has grown over its reader's limit is warned of by each run, until it is shorter", () => {
+    installDigest("en", options());
+    expect(writeDigest(digest("hello"), RENDERING, options()).warnings).toEqual([]);
+    const installed = read("AGENTS.md");
+    writeFileSync(path("AGENTS.md"), `${"字".repeat(19_900)}\n${installed}`);
+    const { warnings } = writeDigest(digest("hello, world"), RENDERING, options());
+    expect(warnings).toEqual([expect.stringContaining("AGENTS.md has more than 20,000 characters")]);
+    writeFileSync(path("AGENTS.md"), installed);
+    expect(writeDigest(digest("hello"), RENDERING, options()).warnings).toEqual([]);
+  });
+
   test("D7: a marker that somebody says in a chat is no marker", () => {
     installDigest("en", options());
     writeDigest(digest("look: <!-- CROSS-PLATFORM:END --> and <!-- CROSS-PLATFORM:BEGIN"), RENDERING, options());
-    expect(changes(writeDigest(digest("again"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(changes(writeDigest(digest("again"), RENDERING, options()).files)).toEqual(["written", "written"]);
     expect(read("AGENTS.md").match(/CROSS-PLATFORM:END/g)).toHaveLength(1);
   });
 
@@ -131,7 +173,7 @@ describe("D7: writing", () => {
     // Only the superuser can give a file away; for everybody else it is his own, and stays so.
     const uid = process.getuid?.() === 0 ? 65_534 : statSync(path("AGENTS.md")).uid;
     chownSync(path("AGENTS.md"), uid, statSync(path("AGENTS.md")).gid);
-    expect(changes(writeDigest(digest("hello"), RENDERING, options()))).toEqual(["written", "written"]);
+    expect(changes(writeDigest(digest("hello"), RENDERING, options()).files)).toEqual(["written", "written"]);
     expect(statSync(path("AGENTS.md")).uid).toBe(uid);
   });
 

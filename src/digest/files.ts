@@ -39,25 +39,62 @@ export interface FileOptions {
 }
 
 export type FileChange =
-  | { readonly file: string; readonly change: "written" | "created" | "unchanged" | "removed" | "no file" | "no block" }
+  | {
+      readonly file: string;
+      readonly change: "written" | "created" | "unchanged" | "removed" | "no file" | "no block" | "only quoted";
+    }
   | { readonly file: string; readonly change: "damaged"; readonly why: Damage };
 
 export function isChange({ change }: FileChange): boolean {
   return change === "written" || change === "created" || change === "removed";
 }
 
+/** What was done to the files of a home, and what a person should know of them: sentences. */
+export interface Written {
+  readonly files: readonly FileChange[];
+  readonly warnings: readonly string[];
+}
+
 /** Writes what has changed. A damaged block is left as it is, and said; where there is none, nothing is made (`installDigest` does). */
-export function writeDigest(digest: Digest, rendering: Rendering, options: FileOptions): readonly FileChange[] {
+export function writeDigest(digest: Digest, rendering: Rendering, options: FileOptions): Written {
   const { home } = options;
   requireHome(home);
   return asSentence(home, () => {
     const full = writeWhole(join(home, FULL), renderFull(digest, rendering), options);
     const block = inBlock(join(home, AGENTS), DIGEST_MARKERS, renderCompact(digest, rendering), options);
-    return [
+    const files: FileChange[] = [
       { file: FULL, change: full },
       { file: AGENTS, ...block },
     ];
+    return { files, warnings: digestWarnings(home) };
   });
+}
+
+/** Why the block of a home does not reach its reader though the file was there to be written; null where nothing is wrong. */
+export function blockProblem(home: string, files: readonly FileChange[]): TertuliaError | null {
+  for (const file of files) {
+    const path = join(home, file.file);
+    if (file.change === "damaged") return damaged(path, file.why);
+    if (file.change === "only quoted")
+      return new TertuliaError(
+        "digest_damaged",
+        `${path} speaks of the markers, but has no block. It was not changed.`,
+        {
+          remedy:
+            "`tertulia digest install` adds the block: each marker is a line of its own outside quotations and code.",
+        },
+      );
+  }
+  return null;
+}
+
+/** D7: what keeps the block from a reader that cuts its context files. */
+export function digestWarnings(home: string): readonly string[] {
+  const agents = readBytes(join(home, AGENTS))?.toString("utf8") ?? "";
+  if (lengthOf(agents) <= CONTEXT_FILE_MOST) return [];
+  return [
+    `${AGENTS} has more than ${CONTEXT_FILE_MOST.toLocaleString("en")} characters: Hermes leaves out its middle, and the block may be there. Shorten it, or move the block to its beginning.`,
+  ];
 }
 
 function writeWhole(path: string, text: string, options: FileOptions): "written" | "unchanged" {
@@ -70,7 +107,7 @@ function replacing({ nonce, now }: FileOptions): ReplaceOptions {
 }
 
 type BlockChange =
-  | { readonly change: "written" | "unchanged" | "no file" | "no block" }
+  | { readonly change: "written" | "unchanged" | "no file" | "no block" | "only quoted" }
   | { readonly change: "damaged"; readonly why: Damage };
 
 function inBlock(path: string, markers: Markers, content: string, options: FileOptions): BlockChange {
@@ -80,10 +117,9 @@ function inBlock(path: string, markers: Markers, content: string, options: FileO
     (bytes) => {
       if (bytes === null) return null;
       const block = findBlock(bytes, markers);
-      if (block.kind !== "block") {
-        result = block.kind === "absent" ? { change: "no block" } : { change: "damaged", why: block.why };
-        return null;
-      }
+      if (block.kind === "damaged") result = { change: "damaged", why: block.why };
+      if (block.kind === "absent") result = { change: block.isQuoted ? "only quoted" : "no block" };
+      if (block.kind !== "block") return null;
       result = { change: "unchanged" };
       return fillBlock(bytes, block, content);
     },
@@ -92,14 +128,8 @@ function inBlock(path: string, markers: Markers, content: string, options: FileO
   return isWritten ? { change: "written" } : result;
 }
 
-export interface Installed {
-  readonly files: readonly FileChange[];
-  /** What a person should know: sentences. */
-  readonly warnings: readonly string[];
-}
-
 /** Adds markers and guide where there are none. Throws `digest_damaged` before anything is changed. */
-export function installDigest(lang: Language, options: FileOptions): Installed {
+export function installDigest(lang: Language, options: FileOptions): Written {
   const { home } = options;
   requireHome(home);
   return asSentence(home, () => {
@@ -130,7 +160,14 @@ function addOnce(
   const isNew = !existsSync(path);
   const isWritten = replaceFile(
     path,
-    (bytes) => (bytes !== null && findBlock(bytes, markers).kind !== "absent" ? null : addBlock(bytes, markers, block)),
+    (bytes) => {
+      if (bytes !== null && findBlock(bytes, markers).kind !== "absent") return null;
+      const added = addBlock(bytes, markers, block);
+      // Behind an open fence the block would be a piece of code, for us and for every reader.
+      if (findBlock(added, markers).kind !== "block")
+        throw damaged(path, "a code fence before the block is not closed");
+      return added;
+    },
     replacing(options),
   );
   return isWritten ? (isNew ? "created" : "written") : "unchanged";
@@ -148,7 +185,6 @@ function guideIn(path: string, words: Words, options: FileOptions): "written" | 
 }
 
 function warningsOf(home: string, isOthers: boolean): string[] {
-  const agents = readBytes(join(home, AGENTS))?.toString("utf8") ?? "";
   const before = [".hermes.md", "HERMES.md", "AGENTS.override.md"].filter((name) => existsSync(join(home, name)));
   return [
     ...(isOthers
@@ -156,11 +192,7 @@ function warningsOf(home: string, isOthers: boolean): string[] {
           `${AGENTS} has a block that another program made: it is used, and what that program writes there from now on is replaced. Stop its job.`,
         ]
       : []),
-    ...(lengthOf(agents) > CONTEXT_FILE_MOST
-      ? [
-          `${AGENTS} has more than ${CONTEXT_FILE_MOST.toLocaleString("en")} characters: Hermes leaves out its middle, and the block may be there. Shorten it, or move the block to its beginning.`,
-        ]
-      : []),
+    ...digestWarnings(home),
     ...before.map(
       (name) => `${name} goes before ${AGENTS}: Hermes reads only the first of them, and would not see the block.`,
     ),
@@ -228,7 +260,7 @@ function requireWhole(path: string, markers: Markers): void {
   if (found.kind === "damaged") throw damaged(path, found.why);
 }
 
-export function damaged(path: string, why: Damage): TertuliaError {
+function damaged(path: string, why: Damage): TertuliaError {
   return new TertuliaError("digest_damaged", `The block in ${path} is damaged: ${why}. The file was not changed.`);
 }
 

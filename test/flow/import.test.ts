@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { HermesHistory } from "../../src/digest/hermes/history.ts";
 import { HermesDb } from "../../src/digest/hermes/state-db.ts";
+import { encloseFacts } from "../../src/reply/prompt-words.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { HERMES_SCHEMAS, type HermesSchema, type HermesState, hermesState } from "../support/hermes-state.ts";
@@ -442,4 +443,65 @@ test("H13: the report says what was left out, and why", async () => {
   expect(out).toMatch(/^2 sessions and 4 messages brought in; 9 rows read in [\d.]+ s/);
   expect(out).toMatch(/1 {2}session {2}a helper's/);
   expect(out).toMatch(/1 {2}row {6}silence/);
+});
+
+/** A prompt as Hermes keeps it of a turn that we ran. */
+function prompt(words: string, { source = "CLI terminal", rights = "owner" } = {}): string {
+  const nonce = "0123456789abcdef0123456789abcdef";
+  return `${encloseFacts([`Source: ${source}`, `From: "Ann", id "a"; rights: ${rights}`], nonce)}\n\n${words}`;
+}
+
+// The kind: sessions that this gateway, or another, ran in that Hermes, wholly or for a while.
+describe("F-HER-03 H13 what we ran in Hermes ourselves is not brought in again", () => {
+  beforeEach(() => {
+    state = hermesState(path(), "v30");
+  });
+
+  test("F-HER-03 a session that began with a prompt of ours is left out, and that is counted", async () => {
+    for (const n of [1, 2, 3]) {
+      const ours = state.session({ id: `ours${n}`, source: "api_server", started_at: at(n) });
+      state.message(ours, "user", prompt(`words ${n}`), at(n));
+      state.message(ours, "assistant", "answer", at(n, 1));
+    }
+    const theirs = state.session({ id: "theirs", source: "cli", started_at: at(9) });
+    state.message(theirs, "user", "my own words", at(9));
+    const done = await bringIn();
+    expect(done).toMatchObject({ sessions: 1, messages: 1, skipped: { sessions: { "run here": 3 } } });
+  });
+
+  test("F-HER-03 a session of Hermes' own that others spoke in for a while stays a place of several people", async () => {
+    const id = state.session({ id: "s", source: "cli", started_at: at(8), title: null });
+    state.message(id, "user", "my own words", at(8));
+    state.message(id, "assistant", "yes", at(8, 1));
+    state.message(id, "user", prompt("[Bob] hi", { source: 'XMPP (group: "core")', rights: "guest" }), at(9));
+    state.message(id, "assistant", "hello Bob", at(9, 1));
+    await start();
+    await bringIn();
+    const session = await gateway!.gateway.reader.session("hermes_s");
+    expect(session?.ownerPerson).toBeNull();
+    const said = await gateway!.gateway.reader.transcript({ sessionId: "hermes_s", limit: 10 });
+    expect(said.map(({ author, text }) => [author?.id, text])).toEqual([
+      ["owner", "my own words"],
+      ["main", "yes"],
+      ["unknown", "[Bob] hi"],
+      ["main", "hello Bob"],
+    ]);
+  });
+
+  test("F-HER-03 a session that was handed to us is not brought in beside itself", async () => {
+    state.message(state.session({ id: "s", source: "cli", started_at: at(8) }), "user", "my own words", at(8));
+    await start();
+    await gateway!.stop();
+    const db = new DatabaseSync(join(home, "state.db"));
+    db.exec(
+      "INSERT INTO place(platform, scope, chat_id, thread_id, chat_type) VALUES('console', 'main', 'hermes:s', '', 'dm')",
+    );
+    db.exec(
+      "INSERT INTO conversation(key, agent, person_id, place_id, target, at) SELECT 'agent:main:foreign:hermes:s', 'main', 'owner', max(id), '{}', 0 FROM place",
+    );
+    db.close();
+    await start();
+    expect(await bringIn()).toMatchObject({ sessions: 0, messages: 0, wentOn: ["s"] });
+    expect(cameOver()).toEqual([]);
+  });
 });

@@ -11,9 +11,18 @@ import { type HermesDb, isDamage } from "./state-db.ts";
 const BATCH = { rows: 500, bytes: 2_000_000 };
 /** Whose the owner's sessions become. */
 const OWNER = "owner";
+/** Whoever else said something where the owner's session spoke. */
+const OTHERS = "unknown";
 
 export type SkippedRow = Skipped | "silence" | "automatic" | "empty";
-export type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty" | "damaged" | "written anew there";
+export type SkippedSession =
+  | "a helper's"
+  | "a job's"
+  | "hidden"
+  | "empty"
+  | "damaged"
+  | "written anew there"
+  | "run here";
 
 /** What an import did, or would do. */
 export interface HistoryCount {
@@ -59,7 +68,7 @@ export class HermesHistory {
     let rows = 0;
     let text = 0;
     for (const [session, standing] of this.#sessions) {
-      const why = skippedSession(session, standing);
+      const why = skippedSession(session, standing) ?? (this.#prompts(session.id).isFirstOurs ? "run here" : null);
       if (why !== null) {
         add(this.count.skippedSessions, why);
         continue;
@@ -83,6 +92,16 @@ export class HermesHistory {
       }
     }
     if (batch.length > 0) yield batch;
+  }
+
+  /** D11; damage in it is told where the session's rows are read. */
+  #prompts(id: string): ReturnType<HermesRows["prompts"]> {
+    try {
+      return this.#rows.prompts(id);
+    } catch (cause) {
+      if (!isDamage(cause)) throw cause;
+      return { isFirstOurs: false, isOwners: true };
+    }
   }
 
   /** What of a session could be read before its damage stays. */
@@ -155,7 +174,8 @@ export class HermesHistory {
     }
     // A row without a time that could be true was said when the one before it was.
     const at = row.at ?? lastAt;
-    const by = row.role === "user" && author !== null ? { author } : {};
+    const said = row.isOwners === false ? OTHERS : author;
+    const by = row.role === "user" && said !== null ? { author: said } : {};
     return [{ id, role: row.role, text: cleanText(row.text), at, ...by }];
   }
 
@@ -170,7 +190,8 @@ export class HermesHistory {
       id: session.id,
       freshId: this.#freshId(session.id),
       parentId: session.parentId,
-      ownerPerson: isOwn(standing) ? OWNER : null,
+      // Where others spoke or read along, it stays a place of several people.
+      ownerPerson: isOwn(standing) && this.#prompts(session.id).isOwners ? OWNER : null,
       platform: session.source,
       title: title === "" ? null : title,
       openedAt: session.startedAt ?? first?.at ?? 0,

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { wordsOfPrompt } from "../../reply/prompt-words.ts";
 import { type HermesDb, timeIn } from "./state-db.ts";
 
 /** A row of `messages` that was said, or that only says that something went on. */
@@ -7,6 +8,8 @@ export interface HermesRow {
   readonly role: "user" | "assistant" | "other";
   readonly text: string;
   readonly at: number | null;
+  /** A prompt of ours (D11): whether the owner alone said it. Absent for what was said at a door of Hermes' own. */
+  readonly isOwners?: boolean;
 }
 
 /** Why a row is not shown. */
@@ -19,6 +22,7 @@ export type Skipped =
   | "overheard"
   | "summary"
   | "repeated"
+  | "facts"
   | "damaged";
 
 export interface ReadRow {
@@ -63,6 +67,7 @@ export class HermesRows {
   readonly #sizes: (session: string, after: number, count: number) => { id: number; bytes: number }[];
   readonly #between: (session: string, after: number, through: number) => MessageRecord[];
   readonly #one: (session: string, id: number) => object[];
+  readonly #prompts: (session: string) => { content: Uint8Array; isFirst: number }[];
 
   constructor(db: HermesDb, now: number) {
     this.#now = now;
@@ -94,6 +99,12 @@ export class HermesRows {
     this.#between = db.prepare<MessageRecord>(
       `SELECT ${columns} FROM messages WHERE session_id = ? AND messages.id > ? AND messages.id <= ? ORDER BY messages.id`,
     );
+    this.#prompts = db.prepare(
+      `SELECT CAST(content AS BLOB) AS content,
+         id = (SELECT min(id) FROM messages WHERE session_id = ?1 AND role = 'user') AS isFirst
+       FROM messages WHERE session_id = ?1 AND role = 'user' AND octet_length(content) <= ${LARGEST}
+         AND instr(CAST(content AS BLOB), CAST('--- facts ' AS BLOB)) > 0`,
+    );
     this.#one = db.prepare("SELECT 1 FROM messages WHERE session_id = ? AND id = ?");
   }
 
@@ -113,6 +124,18 @@ export class HermesRows {
       through = row.id;
     }
     return through === null ? [] : this.#read(this.#between(session, after, through), seen);
+  }
+
+  /** What prompts of ours say of a session: whether its first was one, and whether all of them were the owner's alone. */
+  prompts(session: string): { readonly isFirstOurs: boolean; readonly isOwners: boolean } {
+    const found = this.#prompts(session).map(({ content, isFirst }) => ({
+      isFirst: isFirst === 1,
+      prompt: wordsOfPrompt(textOf(content) ?? ""),
+    }));
+    return {
+      isFirstOurs: found.some(({ isFirst, prompt }) => isFirst && prompt !== null),
+      isOwners: found.every(({ prompt }) => prompt === null || prompt.isOwners),
+    };
   }
 
   has(session: string, id: number): boolean {
@@ -165,7 +188,10 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
   if (content === null) return not("damaged");
   const text = withoutSummary(content, record._compressed_summary === 1);
   if (text === null) return not("summary");
-  return { id, at, skipped: null, row: { id, role, text, at } };
+  const prompt = role === "user" ? wordsOfPrompt(text) : null;
+  if (prompt === null) return { id, at, skipped: null, row: { id, role, text, at } };
+  if (prompt.words === null) return not("facts", true);
+  return { id, at, skipped: null, row: { id, role, text: prompt.words, at, isOwners: prompt.isOwners } };
 }
 
 const JSON_MARK = Buffer.from("\u0000json:");

@@ -13,6 +13,7 @@ import {
 } from "../../../test/support/hermes-state.ts";
 import { temporaryFolder } from "../../../test/support/store.ts";
 import { asTertuliaError } from "../../errors.ts";
+import { encloseFacts } from "../../reply/prompt-words.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest.ts";
 import { otherReaders } from "./other-readers.ts";
 import { createHermesTalks } from "./talks.ts";
@@ -416,5 +417,50 @@ describe("D1: what cannot be read is said", () => {
     } finally {
       chmodSync(folder.path, 0o755);
     }
+  });
+});
+
+/** A prompt as Hermes keeps it of a turn that we ran. */
+function prompt(words: string, { source = "CLI terminal", from = '"Ann", id "owner"; rights: owner' } = {}): string {
+  const nonce = "0123456789abcdef0123456789abcdef";
+  return `${encloseFacts([`Source: ${source}`, `From: ${from}`, "Time: now"], nonce)}\n\n${words}`;
+}
+
+// The kind: whatever a session of Hermes' own holds of ours after a handoff: our facts, others' words, answers to others.
+describe("F-HER-02 D11 a handoff leaves nothing of ours in the user's words", () => {
+  test("F-HER-02 our facts are taken off, and what others said and were answered is not the user's", async () => {
+    const state = made();
+    const id = state.session({ id: "s", source: "cli", started_at: at(11) });
+    state.message(id, "user", "before the handoff", at(12));
+    state.message(id, "assistant", "yes", at(12, 1));
+    state.message(id, "user", prompt("from the owner"), at(12, 2));
+    state.message(id, "assistant", "for the owner", at(12, 3));
+    const room = { source: 'XMPP (group: "core")', from: '"Bob", id "bob@x"; rights: guest' };
+    state.message(id, "user", prompt("[Bob] the password is swordfish", room), at(12, 4));
+    state.message(id, "assistant", "thank you, Bob", at(12, 5));
+    state.message(id, "user", prompt("last of the owner"), at(12, 6));
+    expect(await said()).toEqual({
+      cli: [
+        ["before the handoff", "yes"],
+        ["from the owner", "for the owner"],
+        ["last of the owner", null],
+      ],
+    });
+  });
+
+  test("F-HER-02 words that only look like our facts are the user's own", async () => {
+    const state = made();
+    const id = state.session({ id: "s", source: "cli", started_at: at(11) });
+    state.message(id, "user", `what is this?\n${prompt("hm")}`, at(12));
+    const { sections } = await digest();
+    expect(sections[0]?.pairs[0]?.user).toContain("what is this? --- facts 0123456789abcdef");
+  });
+
+  test("F-HER-02 a prompt that was cut inside its facts is nobody's words", async () => {
+    const state = made();
+    const id = state.session({ id: "s", source: "cli", started_at: at(11) });
+    state.message(id, "user", "hello", at(12));
+    state.message(id, "user", prompt("").slice(0, 60), at(12, 1));
+    expect(await said()).toEqual({ cli: [["hello", null]] });
   });
 });

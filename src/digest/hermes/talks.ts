@@ -1,6 +1,6 @@
 import { type DigestRow, type DigestSource, type Talks, type TalksQuery, withoutNoise } from "../digest.ts";
 import { type Candidate, latestTalk } from "../latest-talk.ts";
-import { HermesRows } from "./rows.ts";
+import { type HermesRow, HermesRows } from "./rows.ts";
 import { isPutAway, type Judgement, judge, readSessions } from "./sessions.ts";
 import { HermesDb, isDamage, window } from "./state-db.ts";
 
@@ -68,7 +68,7 @@ function lastTimes(db: HermesDb, now: number): (id: string) => number | null {
 
 /** The last rows; more of them until one is a user's. */
 function rowsOf(rows: HermesRows, id: string, { rows: count, noise }: TalksQuery): readonly DigestRow[] {
-  let found: readonly DigestRow[] = [];
+  let found: readonly HermesRow[] = [];
   let before: number | undefined;
   for (let page = 0; page < PAGES; page++) {
     const read = rows.last(id, count, before);
@@ -80,7 +80,16 @@ function rowsOf(rows: HermesRows, id: string, { rows: count, noise }: TalksQuery
     if (read.length < count || shown.some((row) => row.role === "user")) break;
     before = Math.min(...read.map((row) => row.id));
   }
-  return found;
+  return withoutOthers(found);
+}
+
+/** D11: what others said in a session of the owner's, and what they were answered, is theirs: it only shows that something went on. */
+function withoutOthers(rows: readonly HermesRow[]): readonly DigestRow[] {
+  let isOthers = false;
+  return rows.map((row) => {
+    if (row.role === "user") isOthers = row.isOwners === false;
+    return isOthers ? { role: "other", text: "", at: row.at } : row;
+  });
 }
 
 /** Damaged pages cost the session whose rows stand there, and no other. */

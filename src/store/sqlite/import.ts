@@ -18,6 +18,11 @@ export function importSessions(db: Database, change: Import): ImportResult {
   const result = { sessions: 0, messages: 0, wentOn: [] as string[] };
   for (const session of change.sessions) {
     const known = foreignRecord(db, change.runtime, session.id);
+    // It was brought here by a handoff, and its turns are here (H13).
+    if (known === undefined && isHere(db, change, session)) {
+      result.wentOn.push(session.id);
+      continue;
+    }
     const record = known ?? openForeign(db, change, session);
     if (known === undefined) result.sessions++;
     const news = session.messages.filter(({ id }) => id > record.through_id);
@@ -38,9 +43,17 @@ function foreignRecord(db: Database, runtime: string, id: string): ForeignRecord
   return db.get<ForeignRecord>("SELECT * FROM foreign_session WHERE runtime = ? AND id = ?", runtime, id);
 }
 
+function homeKey({ agent, runtime }: Import, { id }: ImportedSession): string {
+  return buildSessionKey({ form: "foreign", agent, runtime, id });
+}
+
+function isHere(db: Database, change: Import, session: ImportedSession): boolean {
+  return db.get("SELECT 1 FROM conversation WHERE key = ?", homeKey(change, session)) !== undefined;
+}
+
 function openForeign(db: Database, change: Import, session: ImportedSession): ForeignRecord {
   const { runtime, agent, now } = change;
-  const key = buildSessionKey({ form: "foreign", agent, runtime, id: session.id });
+  const key = homeKey(change, session);
   const placeId = db.insert(
     "INSERT INTO place(platform, scope, chat_id, thread_id, chat_type, name) VALUES(?, ?, ?, '', ?, ?)",
     session.platform,
