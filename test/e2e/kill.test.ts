@@ -164,7 +164,7 @@ test("T8 killed in the midst of a slow answer, what had been said up to a second
     headers: { "idempotency-key": line.key!, "x-tertulia-conversation": line.name },
     body: { messages: [{ role: "user", content: line.text }] },
   }).done;
-  expect(retry).toMatchObject({ status: 502 });
+  expect(retry).toMatchObject({ status: 424 });
   expect(JSON.parse(retry!.body)).toMatchObject({ error: { code: "turn_interrupted" }, partial: answer!.text });
   expect(await audit(url, ledger.lines)).toEqual([]);
 });

@@ -274,7 +274,7 @@ test("O6 SIGTERM in mid-turn tells both authors, ends with 0, and leaves no proc
   expect(() => process.kill(gateway.pid, 0)).toThrow("ESRCH");
   expect(processesOf(home)).toEqual([]);
   await Promise.all([streamed.exchange.done, whole.exchange.done]);
-  expect(whole.told?.status).toBe(502);
+  expect(whole.told?.status).toBe(424);
   expect(JSON.parse(whole.told!.body)).toMatchObject({ error: { code: "turn_interrupted" } });
   expect(streamed.told?.body).toContain('"code":"turn_interrupted"');
   expect(checkFile(join(home, "state.db"))).toBe("ok");
@@ -286,7 +286,7 @@ test("O6 SIGTERM in mid-turn tells both authors, ends with 0, and leaves no proc
       headers: { "idempotency-key": line.key!, "x-tertulia-conversation": line.name },
       body: { messages: [{ role: "user", content: line.text }] },
     }).done;
-    expect(retry?.status).toBe(502);
+    expect(retry?.status).toBe(424);
     const { body } = await fetchJson<{ answer: object }>(again.url, { path: `/api/messages/${line.messageId}` });
     expect(body.answer).toMatchObject({ state: "interrupted", reason: "shutdown" });
   }
