@@ -17,7 +17,7 @@ export interface Request {
   readonly mark: string;
   /** Its client says that it has sent it before. */
   readonly isRepeat: boolean;
-  readonly response: ServerResponse;
+  readonly response: Pick<ServerResponse, "writableFinished"> & { once(event: "close", listener: () => void): unknown };
   /** Takes the words in. */
   say(): Promise<Said>;
   /** What was taken in under the mark by a gateway that was killed before it answered; null where nothing was. */
