@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
+import { cleanText } from "../message/source.ts";
 import type { SessionRow } from "../store/store.ts";
 import type { Log } from "../util/log.ts";
 
@@ -46,7 +47,7 @@ export function errorBody(error: TertuliaError): {
 } {
   return {
     error: {
-      message: error.message,
+      message: cleanText(error.message),
       type: error.status < 500 && error.status !== UNANSWERED ? "invalid_request_error" : "server_error",
       param: null,
       code: error.code,

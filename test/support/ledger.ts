@@ -287,7 +287,7 @@ function checkTold(
   wrong: (sentence: string) => Problem[],
 ): Problem[] {
   // "Not now" says nothing of what becomes of it.
-  if (told.status === 503 || told.body.includes('"gateway_stopping"')) return [];
+  if (told.status === 503 || /"code":"(gateway_stopping|store_unavailable)"/.test(told.body)) return [];
   const isAnswered = told.status === 200 && !told.body.includes('"error"');
   if (isAnswered !== (fate === "answered")) return wrong(`was told ${told.status}, and is ${fate}`);
   if (!isAnswered) return [];
