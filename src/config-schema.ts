@@ -111,6 +111,7 @@ export const http = {
   host: hostName.default("127.0.0.1"),
   port: whole(0, 65_535).default(8378),
   token: oneOf(["auto", "always"]).default("auto"),
+  system_messages: oneOf(["give", "refuse"]).default("give"),
 };
 
 export const httpRuntime = section({

@@ -63,7 +63,7 @@ describe("E1: where settings come from", () => {
         out: join(home, "out"),
       },
       client: {},
-      http: { host: "127.0.0.1", port: 8378, token: "auto" },
+      http: { host: "127.0.0.1", port: 8378, token: "auto", systemMessages: "give" },
       log: { level: "info" },
       agents: { main: { name: "main", displayName: "main", runtime: "demo", handoffTtlMs: 3_600_000 } },
       defaultAgent: "main",
@@ -95,7 +95,7 @@ describe("E1: where settings come from", () => {
       [1002, "env"],
       [1003, "flag"],
     ]);
-    expect(load(yaml, { flags: { host: "::1", port: 0 } }).http).toEqual({ host: "::1", port: 0, token: "auto" });
+    expect(load(yaml, { flags: { host: "::1", port: 0 } }).http).toMatchObject({ host: "::1", port: 0, token: "auto" });
   });
 
   test("E1: the folder: flag over TERTULIA_HOME over ~/.tertulia", () => {

@@ -66,7 +66,13 @@ export interface Config {
   readonly client: { readonly token?: string; readonly sessionId?: string; readonly hermesSessionId?: string };
   readonly timezone: string;
   /** Port 0 takes any free one. `auto`: a truly local request needs no token (A4). */
-  readonly http: { readonly host: string; readonly port: number; readonly token: "auto" | "always" };
+  readonly http: {
+    readonly host: string;
+    readonly port: number;
+    readonly token: "auto" | "always";
+    /** What becomes of an OpenAI client's system message in a conversation with a name. */
+    readonly systemMessages: "give" | "refuse";
+  };
   readonly log: { readonly level: LogLevel };
   /** By name. This and every other map here has no prototype: a lookup finds only what was configured. */
   readonly agents: Readonly<Record<string, AgentConfig>>;
@@ -492,7 +498,7 @@ function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
 
   return {
     timezone,
-    http,
+    http: { host: http.host, port: http.port, token: http.token, systemMessages: http.system_messages },
     log,
     agents: table(settings.agents, (written, name): AgentConfig => {
       return {

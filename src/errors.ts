@@ -65,21 +65,21 @@ const KINDS = {
     remedy: "Wait as long as it says; the owner sets how many under `limits:` (docs/access.md).",
   },
   turn_failed: {
-    status: 502,
+    status: 424,
     exit: 1,
     remedy: "Ask again; what was said is kept, `tertulia sessions show` prints it.",
   },
   turn_interrupted: {
-    status: 502,
+    status: 424,
     exit: 1,
     remedy: "Ask again under a new Idempotency-Key; what had been said is kept in the session.",
   },
   turn_withdrawn: {
-    status: 409,
+    status: 424,
     exit: 1,
     remedy: "Send it again if it still matters.",
   },
-  turn_timeout: { status: 502, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
+  turn_timeout: { status: 424, exit: 1, remedy: "Ask again, or raise turn.turn_idle_timeout or turn.turn_timeout." },
   runtime_failed: { status: 502, exit: 1, remedy: "Try again; `tertulia runtimes` says what each lacks." },
   runtime_resting: {
     status: 503,

@@ -454,6 +454,11 @@ export class Gateway {
     return this.#ownDoors.say(request);
   }
 
+  /** What was said under a request's key (T3): a repeat of it is answered as the request was. */
+  saidUnder(personId: string, key: string): Promise<Said | null> {
+    return this.#ownDoors.saidUnder(personId, key);
+  }
+
   /** How a turn ended; resolves when it has. */
   answerOf(turnId: number): Promise<TurnAnswer> {
     return this.#answers.of(turnId);

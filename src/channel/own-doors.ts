@@ -11,16 +11,17 @@ import {
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
 import { accountId, cleanText, isOwnDoor, PLATFORMS, type Platform, type Source } from "../message/source.ts";
-import type { Target } from "../message/target.ts";
+import { isSameTarget, type Target } from "../message/target.ts";
 import { renderNotice } from "../reply/render-notice.ts";
 import type {
   AdmitOutcome,
   AdmitRules,
+  CommandEvent,
   ConversationRef,
   ConversationRow,
   DeliveryRow,
-  InboundEvent,
   MessageEvent,
+  RequestKey,
 } from "../store/store.ts";
 import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";
@@ -37,7 +38,9 @@ export interface SayRequest {
   /** An own door, or an existing conversation of any door by its key. */
   readonly door: { readonly platform: OwnPlatform; readonly name: string } | { readonly key: string };
   readonly text: string;
-  readonly idempotency?: { readonly key: string; readonly bodyHash: string };
+  readonly idempotency?: RequestKey;
+  /** What the person's program would have the agent be. */
+  readonly instructions?: string;
   /** Seeds a conversation without a name. */
   readonly once?: MessageEvent["once"];
 }
@@ -111,14 +114,20 @@ export class OwnDoors {
     );
     const { account } = place.source;
     const [outcome] = await intake.commit({ account, platform, agent }, [event]);
-    return this.#saidOf(outcome!);
+    return this.#saidOf(outcome!, event);
+  }
+
+  /** What was said under a request's key, as its repeat finds it; null where nothing was. */
+  async saidUnder(personId: string, key: string): Promise<Said | null> {
+    const found = await this.#options.reader.requestUnder({ personId, key });
+    return found === null ? null : this.#repeated(found);
   }
 
   async #eventFor(
     base: Omit<MessageEvent, "kind" | "addressed" | "once">,
     place: Place & { readonly conversation: ConversationRow | null },
     request: SayRequest,
-  ): Promise<InboundEvent> {
+  ): Promise<MessageEvent | CommandEvent> {
     const answer = await answerCommand(base.text, { ...place, speaker: base.speaker }, this.#options);
     if (answer === null)
       return {
@@ -126,6 +135,7 @@ export class OwnDoors {
         kind: "message",
         addressed: true,
         ...(request.once === undefined ? {} : { once: request.once }),
+        ...(request.instructions === undefined ? {} : { instructions: cleanText(request.instructions) }),
       };
     return { ...base, kind: "command", ...answer };
   }
@@ -160,24 +170,25 @@ export class OwnDoors {
   async #repeated({ messageId, conversationId, turnId }: Extract<AdmitOutcome, { kind: "duplicate" }>): Promise<Said> {
     const { reader } = this.#options;
     const conversation = conversationId === null ? null : await reader.conversationById(conversationId);
-    if (messageId === null || conversation === null) {
-      throw new TertuliaError("message_unknown", "This message was taken in before, but is not kept any more.");
-    }
-    const { key } = conversation;
     const turn = turnId === null ? null : await reader.turn(turnId);
+    const unknown = () =>
+      new TertuliaError("message_unknown", "This message was taken in before, but is not kept any more.");
+    if (messageId === null || conversation === null) throw unknown();
+    const { key } = conversation;
     if (turn !== null) return { kind: "turn", messageId, key, sessionId: turn.sessionId, turnId: turn.id, told: [] };
     const reply = await reader.commandReply(messageId);
-    if (reply === null)
-      throw new TertuliaError("queue_full", "This message was refused: too many were waiting before it.");
+    if (reply === null) throw unknown();
     return { kind: "command", messageId, key, sessionId: conversation.currentSession, reply, turnId: null };
   }
 
-  async #saidOf(outcome: AdmitOutcome): Promise<Said> {
+  async #saidOf(outcome: AdmitOutcome, { target }: { readonly target: Target }): Promise<Said> {
     switch (outcome.kind) {
       case "queued":
       case "joined": {
         const { messageId, key, sessionId, turnId, notices } = outcome;
-        return { kind: "turn", messageId, key, sessionId, turnId, told: notices };
+        // Other doors are told of it too, in rows of their own (H10).
+        const told = notices.filter((row) => isSameTarget(row.target, target));
+        return { kind: "turn", messageId, key, sessionId, turnId, told };
       }
       case "commanded": {
         const { messageId, key, sessionId, turnId, reply } = outcome;

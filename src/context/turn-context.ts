@@ -166,6 +166,7 @@ export function factsOf(material: TurnMaterial, options: ContextOptions & { now:
       isFirst: material.earlier === 0,
       named,
       room: material.roomLines,
+      instructions: messages.flatMap(({ instructions }) => instructions ?? []),
       nonce,
     },
     speakers,

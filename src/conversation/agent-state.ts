@@ -20,9 +20,23 @@ export interface RuntimeStateView {
   readonly seen_through: number;
 }
 
+/** As it stands in the store; null for what is no JSON object: another program may have written there. */
+export function readAgentState(text: string | null): Readonly<Record<string, unknown>> | null {
+  try {
+    const kept: unknown = JSON.parse(text ?? "{}");
+    return isRecord(kept) ? kept : null;
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return null;
+    throw cause;
+  }
+}
+
+const UNREADABLE =
+  "What other programs keep with this conversation is no JSON object and is left out; the next PATCH begins it anew.";
+
 /** Ours over theirs, key by key: a key that is not ours is kept, at every depth. */
 export function agentStateOf(
-  kept: Readonly<Record<string, unknown>>,
+  kept: Readonly<Record<string, unknown>> | null,
   now: {
     readonly runtime: string;
     readonly states: readonly {
@@ -45,7 +59,8 @@ export function agentStateOf(
       seen_through: state.seenThrough,
     },
   ]);
-  return mergeState(kept, { runtime: now.runtime, runtime_state: Object.fromEntries(views) }) as unknown as AgentState;
+  const own = { runtime: now.runtime, runtime_state: Object.fromEntries(views) };
+  return mergeState(kept ?? { problem: UNREADABLE }, own) as unknown as AgentState;
 }
 
 /** The second over the first, map by map; lists and plain values are replaced whole. */

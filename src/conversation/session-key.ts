@@ -346,7 +346,8 @@ function givenId(field: string, id: string): string {
 
 function encodeId(field: string, id: string): string {
   if (!id.isWellFormed()) throw sourceInvalid(field, "holds half of a surrogate pair");
-  return id.replace(/[%:@/\p{Cc}]/gu, encodeURIComponent);
+  // A space at an end would be cut off in a header.
+  return id.replace(/[%:@/\p{Cc}]|^ | $/gu, encodeURIComponent);
 }
 
 function decodeId(text: string): string {

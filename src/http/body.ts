@@ -7,10 +7,24 @@ import type { Env } from "./wire.ts";
 /** 1 MB, said in the error (docs/http.md). */
 export const BODY_LIMIT = 1_000_000;
 
+/** A field that can be left out. Clients of typed languages send null for what they leave out. */
+export function optional<T extends z.ZodType>(schema: T) {
+  return schema.nullish().transform((value) => value ?? undefined);
+}
+
 /** A request's JSON as its schema says. Throws `body_too_large`, or `request_invalid` with the place and the problem. */
 export async function jsonBody<T>(context: Context<Env>, schema: z.ZodType<T>, limit = BODY_LIMIT): Promise<T> {
-  const parsed = schema.safeParse(parseJson(await readBytes(context.env.incoming, limit)));
-  if (parsed.success) return parsed.data;
+  return (await sizedBody(context, schema, limit)).data;
+}
+
+export async function sizedBody<T>(
+  context: Context<Env>,
+  schema: z.ZodType<T>,
+  limit: number,
+): Promise<{ data: T; bytes: number }> {
+  const read = await readBytes(context.env.incoming, limit);
+  const parsed = schema.safeParse(parseJson(read));
+  if (parsed.success) return { data: parsed.data, bytes: read.length };
   const [issue] = parsed.error.issues;
   const where = issue?.path.join(".") || "the body";
   throw new TertuliaError("request_invalid", `${where}: ${issue?.message ?? "not as expected"}.`);
@@ -49,7 +63,7 @@ function parseJson(bytes: Buffer): unknown {
   }
 }
 
-function tooLarge(limit: number): TertuliaError {
+export function tooLarge(limit: number): TertuliaError {
   const most = `${limit / 1_000_000} MB`;
   return new TertuliaError("body_too_large", `The body is larger than ${most}.`, { remedy: `Send at most ${most}.` });
 }

@@ -1,21 +1,22 @@
 import { z } from "zod";
 import { TertuliaError } from "../errors.ts";
+import { optional } from "./body.ts";
 
 /** OpenAI's chat completions as they are on the wire. Fields that mean nothing here are let through unread. */
 
-const Part = z.object({ type: z.string(), text: z.string().optional() });
+const Part = z.object({ type: z.string(), text: optional(z.string()) });
 const ChatMessage = z.object({
   role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
-  content: z.union([z.string(), z.array(Part), z.null()]).optional(),
+  content: optional(z.union([z.string(), z.array(Part)])),
 });
 type ChatMessage = z.infer<typeof ChatMessage>;
 
 export const CompletionBody = z.object({
-  model: z.string().optional(),
+  model: optional(z.string()),
   messages: z.array(ChatMessage).min(1),
-  stream: z.boolean().nullish(),
-  stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
-  user: z.string().optional(),
+  stream: optional(z.boolean()),
+  stream_options: optional(z.object({ include_usage: optional(z.boolean()) })),
+  user: optional(z.string()),
 });
 export type CompletionBody = z.infer<typeof CompletionBody>;
 
@@ -38,6 +39,12 @@ export function historyOf({ messages }: CompletionBody): { role: "user" | "assis
     if (message.role === "assistant" || message.role === "user") return [{ role: message.role, text }];
     return [{ role: "user", text: `(${message.role}) ${text}` }];
   });
+}
+
+/** What the program that asks wants the model to be; "" where it says nothing of that. */
+export function instructionsOf({ messages }: CompletionBody): string {
+  const said = messages.filter(({ role }) => role === "system" || role === "developer").map(textOf);
+  return said.filter((text) => text.trim() !== "").join("\n");
 }
 
 function textOf({ content }: ChatMessage): string {
@@ -64,13 +71,22 @@ export function completion(answer: { id: string; model: string; text: string; us
 }
 
 /** One line of a stream, as JSON. */
-export function chunk({ id, model }: { id: string; model: string }, delta: object, finish: "stop" | null): string {
+export function chunk(answer: { id: string; model: string }, delta: object, finish: "stop" | null): string {
+  return line(answer, { choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }] });
+}
+
+/** The last line of a stream that was asked for it. What was not counted is 0. */
+export function usageChunk(answer: { id: string; model: string }, usage: Tokens | null): string {
+  return line(answer, { choices: [], usage: usageOf(usage ?? { input: 0, output: 0 }) });
+}
+
+function line({ id, model }: { id: string; model: string }, more: object): string {
   return JSON.stringify({
     id: `chatcmpl-${id}`,
     object: "chat.completion.chunk",
     created: seconds(),
     model,
-    choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
+    ...more,
   });
 }
 

@@ -1,4 +1,5 @@
 import { type Context, Hono } from "hono";
+import { ownDoorOf } from "../channel/own-doors.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway, Said, SayRequest } from "../gateway.ts";
 import { cleanText } from "../message/source.ts";
@@ -6,15 +7,29 @@ import { deliveryText, renderNotice } from "../reply/render-notice.ts";
 import { exceptSilence } from "../reply/silence.ts";
 import { turnProblem } from "../reply/turn-problem.ts";
 import type { TurnAnswer } from "../store/store.ts";
-import { jsonBody } from "./body.ts";
-import { CompletionBody, chunk, completion, historyOf, lastWords } from "./chat-completion.ts";
+import { BODY_LIMIT, sizedBody, tooLarge } from "./body.ts";
+import {
+  CompletionBody,
+  chunk,
+  completion,
+  historyOf,
+  instructionsOf,
+  lastWords,
+  usageChunk,
+} from "./chat-completion.ts";
+import { nameOf, readHeader, writeHeader } from "./conversation-name.ts";
 import { idempotencyKey, idempotencyOf, sha256 } from "./idempotency.ts";
+import { Repeats } from "./repeats.ts";
 import { type EventReader, sse } from "./sse.ts";
-import { type Env, errorBody } from "./wire.ts";
+import { asErrorOf, type Env, errorBody, UNANSWERED } from "./wire.ts";
 
 /** The HTTP door: OpenAI's chat completions, where `model` is the agent and a conversation's history is the gateway's. */
 
 const LONGEST_NAME = 512;
+/** With the older messages, which clients send along and nobody reads where the conversation has a name. */
+const WHOLE_LIMIT = 32_000_000;
+/** More of a system message is not kept; the agent is told less. */
+const INSTRUCTIONS_KEPT = 16_000;
 
 /** Words that were taken in, and what is needed to answer them. */
 interface Exchange {
@@ -28,101 +43,146 @@ interface Exchange {
   readonly turn: { readonly id: number; readonly parks: string | null } | null;
 }
 
-export function completions(gateway: Gateway, closing: AbortSignal): Hono<Env> {
+/** What is said at this door. */
+type Asked = SayRequest & { readonly door: { readonly platform: "http"; readonly name: string } };
+
+export interface CompletionsOptions {
+  readonly gateway: Gateway;
+  readonly closing: AbortSignal;
+  readonly startedAt: number;
+}
+
+export function completions({ gateway, closing, startedAt }: CompletionsOptions): Hono<Env> {
   const app = new Hono<Env>();
+  const repeats = new Repeats({ startedAt });
   app.get("/models", (context) =>
-    context.json({
-      object: "list",
-      data: Object.values(gateway.config.agents).map((agent) => ({
-        id: agent.name,
-        object: "model",
-        created: 0,
-        owned_by: "tertulia",
-      })),
-    }),
+    context.json({ object: "list", data: Object.keys(gateway.config.agents).map(modelOf) }),
   );
+  app.get("/models/:agent", (context) => context.json(modelOf(agentNamed(gateway, context.req.param("agent")))));
   app.post("/chat/completions", async (context) => {
-    const body = await jsonBody(context, CompletionBody);
-    const { request, name } = readRequest(context, body, gateway);
-    const said = await gateway.say(request);
-    for (const [header, value] of Object.entries(headersFor(said, name))) context.header(header, value);
-    const parks = request.once === undefined ? null : said.sessionId;
+    const { data: body, bytes } = await sizedBody(context, CompletionBody, WHOLE_LIMIT);
+    const request = readRequest(context, body, gateway);
+    requireSize(body, bytes, request);
+    const said = await take(context, request);
+    for (const [header, value] of Object.entries(headersFor(said, request))) context.header(header, value);
     const exchange: Exchange = {
       gateway,
       closing,
       id: said.turnId === null ? `m${said.messageId}` : `t${said.turnId}`,
       model: request.agent,
       reply: said.kind === "command" ? renderNotice(said.reply) : said.told.map(deliveryText).join("\n"),
-      turn: said.turnId === null ? null : { id: said.turnId, parks },
+      turn:
+        said.turnId === null ? null : { id: said.turnId, parks: request.once === undefined ? null : said.sessionId },
     };
-    return body.stream ? sse(context, (reader) => stream(exchange, reader)) : whole(context, exchange);
+    if (!body.stream) return whole(context, exchange);
+    return sse(context, (reader) => stream(exchange, reader, body.stream_options?.include_usage === true));
   });
   return app;
+
+  /** Under a key the store knows a repeat; without one only the client does (T3). */
+  function take(context: Context<Env>, request: SayRequest): Promise<Said> {
+    if (request.idempotency !== undefined) return gateway.say(request);
+    const { person, agent, door, text, once, instructions } = request;
+    const place = once === undefined ? door : once.history;
+    const bodyHash = sha256(JSON.stringify([agent, place, text, instructions]));
+    // No header can hold it: it is never somebody's own key.
+    const key = `\n${bodyHash}`;
+    return repeats.take({
+      mark: `${person.id}\n${bodyHash}`,
+      isRepeat: Number(context.req.header("x-stainless-retry-count")) > 0,
+      response: context.env.outgoing,
+      say: () => gateway.say({ ...request, idempotency: { key, bodyHash, isReused: true } }),
+      recall: async () => {
+        const found = await gateway.saidUnder(person.id, key);
+        return found !== null && (await wasCutByEnd(found)) ? found : null;
+      },
+    });
+  }
+
+  /** The gateway before this one was killed while the turn was open. */
+  async function wasCutByEnd({ turnId }: Said): Promise<boolean> {
+    const turn = turnId === null ? null : await gateway.reader.turn(turnId);
+    if (turn === null || turn.admittedAt >= startedAt) return false;
+    return turn.settledAt === null || turn.settledAt >= startedAt;
+  }
+}
+
+function modelOf(agent: string): object {
+  return { id: agent, object: "model", created: 0, owned_by: "tertulia" };
+}
+
+function agentNamed({ config }: Gateway, agent: string): string {
+  if (Object.hasOwn(config.agents, agent)) return agent;
+  throw new TertuliaError("agent_unknown", `There is no agent ${JSON.stringify(agent.slice(0, 100))}.`);
 }
 
 /** The conversation by header, else by `user`; with neither, one without a name that the body's history seeds. */
-function readRequest(
-  context: Context<Env>,
-  body: CompletionBody,
-  gateway: Gateway,
-): { request: SayRequest; name: string } {
+function readRequest(context: Context<Env>, body: CompletionBody, gateway: Gateway): Asked {
   const person = context.get("caller");
-  const agent = body.model ?? gateway.config.defaultAgent;
-  if (gateway.config.agents[agent] === undefined)
-    throw new TertuliaError("agent_unknown", `There is no agent ${JSON.stringify(agent.slice(0, 100))}.`);
+  const agent = agentNamed(gateway, body.model ?? gateway.config.defaultAgent);
   const text = lastWords(body);
   const key = idempotencyKey(context);
-  const named = cleanText(decodeHeader(context.req.header("x-tertulia-conversation")) || body.user || "");
+  const named = nameOf(readHeader(context.req.header("x-tertulia-conversation")) || body.user || "");
   if (named.length > LONGEST_NAME)
     throw new TertuliaError("request_invalid", `The conversation's name is longer than ${LONGEST_NAME} characters.`);
   if (named !== "") {
     const door = { platform: "http" as const, name: named };
-    return { request: { person, agent, door, text, ...idempotencyOf(key, text) }, name: named };
+    return { person, agent, door, text, ...instructionsIn(body, gateway), ...idempotencyOf(key, text) };
   }
   // A retry must find its conversation again: its name comes from the key.
   const name = `once-${key === undefined ? crypto.randomUUID() : sha256(`${person.id}\n${key}`).slice(0, 32)}`;
   const history = historyOf(body).map((line) => ({ ...line, text: cleanText(line.text) }));
   const door = { platform: "http" as const, name };
-  return { request: { person, agent, door, text, once: { history }, ...idempotencyOf(key, text, history) }, name };
+  return { person, agent, door, text, once: { history }, ...idempotencyOf(key, text, history) };
 }
 
-/** Header bytes arrive as Latin-1; a name sent as UTF-8 is read as such. */
-function decodeHeader(value: string | undefined): string {
-  if (value === undefined) return "";
-  const text = Buffer.from(value, "latin1").toString("utf8");
-  return text.includes("\uFFFD") ? value : text;
+/** Throws `request_invalid` where the owner does not want them. */
+function instructionsIn(body: CompletionBody, { config }: Gateway): Pick<SayRequest, "instructions"> {
+  const instructions = instructionsOf(body).slice(0, INSTRUCTIONS_KEPT);
+  if (instructions === "") return {};
+  if (config.http.systemMessages === "give") return { instructions };
+  throw new TertuliaError("request_invalid", "A conversation with a name takes no system message here.", {
+    remedy: "Leave it out; the owner gives instructions in the configuration (`prompt`, http.system_messages).",
+  });
 }
 
-function encodeHeader(value: string): string {
-  return Buffer.from(value.replace(/[\t\n]/g, " "), "utf8").toString("latin1");
+/** In a conversation with a name the older messages do not count: they are not read. */
+function requireSize(body: CompletionBody, bytes: number, { once }: SayRequest): void {
+  const isAllRead = once !== undefined || body.messages.length === 1;
+  const read = isAllRead ? bytes : Buffer.byteLength(JSON.stringify({ ...body, messages: body.messages.slice(-1) }));
+  if (read > BODY_LIMIT) throw tooLarge(BODY_LIMIT);
 }
 
-function headersFor(said: Said, name: string): Record<string, string> {
+function headersFor({ key, messageId, sessionId, turnId }: Said, { door }: Asked): Record<string, string> {
   return {
-    "X-Tertulia-Conversation": encodeHeader(name),
-    "X-Tertulia-Key": encodeHeader(said.key),
-    "X-Tertulia-Message": String(said.messageId),
-    ...(said.sessionId === null ? {} : { "X-Tertulia-Session": said.sessionId }),
-    ...(said.turnId === null ? {} : { "X-Tertulia-Turn": String(said.turnId) }),
+    "X-Tertulia-Conversation": writeHeader(ownDoorOf(key)?.name ?? door.name),
+    "X-Tertulia-Key": writeHeader(key),
+    "X-Tertulia-Message": String(messageId),
+    ...(sessionId === null ? {} : { "X-Tertulia-Session": sessionId }),
+    ...(turnId === null ? {} : { "X-Tertulia-Turn": String(turnId) }),
   };
 }
 
 async function whole(context: Context<Env>, exchange: Exchange): Promise<Response> {
-  const answer = await answerOf(exchange);
-  const problem = answer === null ? null : turnProblem(answer);
-  if (answer !== null && problem !== null) {
-    // Clients that try again by themselves would have the words run a second time.
+  const unanswered = (error: TertuliaError, more: object = {}): Response => {
     context.header("X-Should-Retry", "false");
-    // A failed or interrupted turn is 502 whatever it failed of (T3).
-    const status = answer.turn.state === "withdrawn" ? 409 : 502;
-    return context.json({ ...errorBody(problem), partial: answer.text }, status);
+    return context.json({ ...errorBody(error), ...more }, UNANSWERED);
+  };
+  let answer: TurnAnswer | null;
+  try {
+    answer = await answerOf(exchange);
+  } catch (cause) {
+    // The words are in: whatever keeps the answer back, they are not to be sent a second time.
+    return unanswered(asErrorOf(context, cause));
   }
+  const problem = answer === null ? null : turnProblem(answer);
+  if (answer !== null && problem !== null) return unanswered(problem, { partial: answer.text });
   if (answer?.silent) context.header("X-Tertulia-Silent", "true");
   return context.json(completion({ ...exchange, text: textOf(exchange, answer), usage: answer?.turn.usage ?? null }));
 }
 
 /** A client that goes away does not cancel the turn (O6). */
-async function stream(exchange: Exchange, reader: EventReader): Promise<void> {
+async function stream(exchange: Exchange, reader: EventReader, withUsage: boolean): Promise<void> {
   let shown = "";
   const say = (text: string): void => {
     shown += text;
@@ -141,6 +201,7 @@ async function stream(exchange: Exchange, reader: EventReader): Promise<void> {
   const text = textOf(exchange, answer);
   if (text.startsWith(shown) && text.length > shown.length) say(text.slice(shown.length));
   reader.push(chunk(exchange, {}, "stop"));
+  if (withUsage) reader.push(usageChunk(exchange, answer?.turn.usage ?? null));
   reader.push("[DONE]");
 }
 

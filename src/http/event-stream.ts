@@ -66,6 +66,7 @@ function followTurns(gateway: Gateway, push: (event: string, data: unknown) => v
       canAnswer: true,
       onEvent: (event) => {
         if (event.type === "end") {
+          say(null);
           watched.delete(turnId);
           return;
         }

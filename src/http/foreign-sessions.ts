@@ -3,20 +3,22 @@ import { z } from "zod";
 import { isKeyName } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway, Person } from "../gateway.ts";
-import { jsonBody } from "./body.ts";
+import { cleanText } from "../message/source.ts";
+import { jsonBody, optional } from "./body.ts";
 import type { Env } from "./wire.ts";
 
 /** A batch of messages is larger than what a door sends. */
 const BATCH_LIMIT = 64_000_000;
 
+const words = z.string().transform(cleanText);
 /** What a date can be. */
 const time = z.int().nonnegative().max(8_640_000_000_000_000);
 const Message = z.strictObject({
   id: z.int().positive(),
   role: z.enum(["user", "assistant"]),
-  text: z.string(),
+  text: words,
   at: time,
-  author: z.string().optional(),
+  author: optional(words),
 });
 const Session = z.strictObject({
   id: z.string().min(1),
@@ -24,7 +26,7 @@ const Session = z.strictObject({
   parentId: z.string().nullable(),
   ownerPerson: z.string().nullable(),
   platform: z.string().min(1),
-  title: z.string().nullable(),
+  title: words.nullable(),
   openedAt: time,
   endedAt: time,
   endReason: z.string(),

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
 import { maySee } from "./access.ts";
-import { jsonBody } from "./body.ts";
+import { jsonBody, optional } from "./body.ts";
 import { idempotencyKey } from "./idempotency.ts";
 import type { Env } from "./wire.ts";
 
@@ -16,19 +16,19 @@ const SendBody = z.strictObject({
   room: Room,
   text: z.string(),
   /** Refused where the room speaks with another one. */
-  agent: z.string().optional(),
-  share: z.boolean().default(false),
+  agent: optional(z.string()),
+  share: optional(z.boolean()),
   /** Null says that nothing is to be bound; it must be said (H5). */
   session: z.string().nullable(),
 });
 const SetBody = z.strictObject({
   room: Room,
-  agent: z.string().optional(),
+  agent: optional(z.string()),
   session: z.string(),
-  pin: z.boolean().default(false),
-  share: z.boolean().default(false),
+  pin: optional(z.boolean()),
+  share: optional(z.boolean()),
 });
-const ClearBody = z.strictObject({ room: Room, agent: z.string().optional() });
+const ClearBody = z.strictObject({ room: Room, agent: optional(z.string()) });
 
 /** Speaking from one door into another, and the bindings this sets (section 8 of docs/contract.md). */
 export function handoff(gateway: Gateway): Hono<Env> {
@@ -46,7 +46,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
       text,
       sessionId: session,
       // An agent's own word opens no room (H7).
-      share: share && scope === null,
+      share: share === true && scope === null,
       ...(scope === null ? {} : { as: scope }),
       ...(speaks === undefined ? {} : { agent: speaks }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
@@ -71,7 +71,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
         person: context.get("caller"),
         room,
         change,
-        share,
+        share: share === true,
         ...(agent === undefined ? {} : { agent }),
       }),
     );

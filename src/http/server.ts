@@ -145,7 +145,7 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
       },
     }),
   );
-  app.route("/v1", completions(gateway, closing));
+  app.route("/v1", completions({ gateway, closing, startedAt: options.startedAt }));
   app.route("/api/conversations", conversations(gateway));
   app.route("/api/sessions", sessions(gateway));
   app.route("/api/messages", messages(gateway));

@@ -1,11 +1,13 @@
 import type { Context } from "hono";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
-import { asTertuliaError } from "../errors.ts";
-import { type Env, errorBody } from "./wire.ts";
+import { asErrorOf, type Env, errorBody } from "./wire.ts";
 
 /** A reader that does not keep up is cut, so that nothing piles up for it: characters that wait, and the time of one write. */
 const MOST_WAITING = 8_000_000;
 const PATIENCE_MS = 60_000;
+/** A stream on which nothing comes has a comment as often: relays cut what is silent. */
+const HEARTBEAT_MS = 15_000;
+const HEARTBEAT = ": keepalive\n\n";
 
 interface Line {
   readonly event?: string;
@@ -21,13 +23,17 @@ export class EventReader {
   readonly #hangUp: () => void;
   readonly #gone = new AbortController();
   readonly #waiting: Line[] = [];
+  readonly #heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
   #size = 0;
   #writing: Promise<void> | null = null;
 
   constructor(stream: SSEStreamingApi, hangUp: () => void) {
     this.#stream = stream;
     this.#hangUp = hangUp;
-    stream.onAbort(() => this.#gone.abort());
+    stream.onAbort(() => {
+      clearInterval(this.#heartbeat);
+      this.#gone.abort();
+    });
   }
 
   get gone(): AbortSignal {
@@ -42,19 +48,29 @@ export class EventReader {
     else this.#writing ??= this.#write();
   }
 
-  /** Resolves when everything was taken, or nobody is there who would. */
-  async flushed(): Promise<void> {
+  /** Nothing more is told. Resolves when everything was taken, or nobody is there who would. */
+  async end(): Promise<void> {
+    clearInterval(this.#heartbeat);
     await this.#writing;
+  }
+
+  /** While something is being written, that is the sign of life. */
+  #beat(): void {
+    this.#writing ??= this.#inTime(this.#stream.write(HEARTBEAT)).then(() => this.#write());
   }
 
   async #write(): Promise<void> {
     for (let line = this.#waiting.shift(); line !== undefined; line = this.#waiting.shift()) {
       this.#size -= line.data.length;
-      const tooSlow = setTimeout(() => this.#cut(), PATIENCE_MS);
-      await this.#stream.writeSSE(line);
-      clearTimeout(tooSlow);
+      await this.#inTime(this.#stream.writeSSE(line));
     }
     this.#writing = null;
+  }
+
+  async #inTime(writing: Promise<unknown>): Promise<void> {
+    const tooSlow = setTimeout(() => this.#cut(), PATIENCE_MS);
+    await writing;
+    clearTimeout(tooSlow);
   }
 
   #cut(): void {
@@ -73,11 +89,8 @@ export function sse(context: Context<Env>, tell: (reader: EventReader) => Promis
     try {
       await tell(reader);
     } catch (cause) {
-      const error = asTertuliaError(cause);
-      if (error.code === "internal")
-        context.get("log").error({ err: cause, path: context.req.path }, "a stream failed");
-      reader.push(JSON.stringify(errorBody(error)));
+      reader.push(JSON.stringify(errorBody(asErrorOf(context, cause))));
     }
-    await reader.flushed();
+    await reader.end();
   });
 }

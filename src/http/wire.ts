@@ -2,8 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { TertuliaError } from "../errors.ts";
+import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
+import { cleanText } from "../message/source.ts";
 import type { SessionRow } from "../store/store.ts";
 import type { Log } from "../util/log.ts";
 
@@ -16,6 +17,16 @@ export interface Env {
     /** The token is of a session's agent, and speaks for that session alone (A6). */
     readonly scope: SessionRow | null;
   };
+}
+
+/** Of words that were taken in and are not answered. Clients repeat 408, 409, 429 and 5xx by themselves: those would say them twice (T3). */
+export const UNANSWERED = 424;
+
+/** What went wrong in a request, for its caller; a bug is logged. */
+export function asErrorOf(context: Context<Env>, cause: unknown): TertuliaError {
+  const error = asTertuliaError(cause);
+  if (error.code === "internal") context.get("log").error({ err: cause, path: context.req.path }, "a request failed");
+  return error;
 }
 
 /** Errors have the shape that OpenAI's clients read, with our code and remedy. */
@@ -36,8 +47,8 @@ export function errorBody(error: TertuliaError): {
 } {
   return {
     error: {
-      message: error.message,
-      type: error.status < 500 ? "invalid_request_error" : "server_error",
+      message: cleanText(error.message),
+      type: error.status < 500 && error.status !== UNANSWERED ? "invalid_request_error" : "server_error",
       param: null,
       code: error.code,
       remedy: error.remedy,

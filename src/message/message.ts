@@ -19,6 +19,8 @@ export interface Message {
   /** The platform's own id of it. */
   readonly externalId?: string;
   readonly body: string;
+  /** What its author's program would have the agent be: the system message of an OpenAI client. */
+  readonly instructions?: string;
   /** Null for words of our own. */
   readonly source: Source | null;
   /** Epoch ms: the platform's time, then ours. */

@@ -107,9 +107,19 @@ export interface MessageEvent extends EventBase {
   readonly isHistory?: boolean;
   readonly target: Target;
   readonly rules: AdmitRules;
-  readonly idempotency?: { readonly key: string; readonly bodyHash: string };
+  readonly idempotency?: RequestKey;
+  /** What the author's program would have the agent be. */
+  readonly instructions?: string;
   /** `once`: a conversation without a name, seeded with the given history, hidden, and pruned after 48 h. */
   readonly once?: { readonly history: readonly { readonly role: "user" | "assistant"; readonly text: string }[] };
+}
+
+/** Under what a request is found again (T3): only what was admitted is. */
+export interface RequestKey {
+  readonly key: string;
+  readonly bodyHash: string;
+  /** Every request under it is a new one, and is found in the place of the one before. */
+  readonly isReused?: boolean;
 }
 
 export interface CommandEvent extends EventBase {
@@ -121,7 +131,7 @@ export interface CommandEvent extends EventBase {
   readonly saidAt: number;
   readonly target: Target;
   readonly rules: AdmitRules;
-  readonly idempotency?: { readonly key: string; readonly bodyHash: string };
+  readonly idempotency?: RequestKey;
   readonly effect:
     | { readonly kind: "none" }
     /** Resets the conversation; `firstMessage` opens the new session. */
@@ -653,7 +663,8 @@ export interface StoreReader {
   message(messageId: number): Promise<Message | null>;
   /** What a command's message was answered with. */
   commandReply(messageId: number): Promise<Notice | null>;
-  messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null>;
+  /** The last request of a person that was admitted under a key, in whatever conversation (T3). */
+  requestUnder(query: { personId: string; key: string }): Promise<Extract<AdmitOutcome, { kind: "duplicate" }> | null>;
   conversation(key: string): Promise<ConversationRow | null>;
   conversationById(id: number): Promise<ConversationRow | null>;
   conversations(query: { personId?: string; limit?: number }): Promise<readonly ConversationRow[]>;
@@ -666,8 +677,8 @@ export interface StoreReader {
   }): Promise<readonly SessionRow[]>;
   /** Every runtime that had the session, the last used first (B6). */
   runtimeStates(sessionId: string): Promise<readonly RuntimeStateRow[]>;
-  /** What others keep with a conversation (B6). */
-  agentState(conversationId: number): Promise<Readonly<Record<string, unknown>>>;
+  /** What others keep with a conversation (B6); null where it cannot be read. */
+  agentState(conversationId: number): Promise<Readonly<Record<string, unknown>> | null>;
   /** A session as one of its runtimes has it: the same parts of a turn's material, where another runtime had the session last (B7). */
   seenBy(query: {
     sessionId: string;

@@ -1,5 +1,6 @@
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
+import { cleanText } from "../message/source.ts";
 import { withAdvice, withoutLocalAddress } from "../reply/advice.ts";
 import { assembleReply } from "../reply/assemble.ts";
 import type { RuntimeFailure, TurnResult } from "../runtime/runtime.ts";
@@ -85,7 +86,11 @@ export function failedBy(error: TertuliaError, partial: string): TurnEnding {
       state: "failed",
       reason: error.code,
       partial,
-      notice: { code: "failed", args: { code: error.code, sentence: error.message, remedy: error.remedy } },
+      notice: {
+        code: "failed",
+        // An agent that could not be opened speaks through its error.
+        args: { code: error.code, sentence: cleanText(error.message), remedy: cleanText(error.remedy) },
+      },
     },
   };
 }

@@ -24,6 +24,7 @@ import type {
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import { describeSpan } from "../util/span.ts";
+import { cleanAside, cleanResult } from "./agent-words.ts";
 import type { OpenQuestion } from "./command/command.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
@@ -400,10 +401,13 @@ export class TurnRunner {
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
     try {
-      const turn = lease.session.turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) });
+      const turn = lease.session
+        .turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) })
+        .then(cleanResult);
       const result = await Promise.race([turn, patience.over]);
       this.#options.events.step({ kind: "heard", turnId: live.turn.id });
       if (result === "given_up") turn.catch(this.#options.onFault);
+      else await this.#say(run, live.words.rest());
       this.#steering.delete(live.turn.id);
       // What the agent has taken in is of this turn, also when it was taken in just before the end (G-CON-06).
       patience.begin();
@@ -441,31 +445,36 @@ export class TurnRunner {
     };
   }
 
-  async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
+  async #hear(run: Run, event: TurnEvent): Promise<void> {
+    const { live, limits } = run;
     limits.sign();
     if (event.type === "permission") {
-      await this.#ask(live, limits, event);
+      await this.#ask(live, limits, cleanAside(event));
       return;
     }
     if (event.type === "job" && live.stopReason?.kind !== "lost") {
       // What goes on in the background is an effect, also when it ends within the turn (T8).
       live.hasEffects = true;
-      if (await this.#mark(live, { effects: "possible" })) await this.#options.onJob(live.turn.sessionId, event);
+      const job = cleanAside(event);
+      if (await this.#mark(live, { effects: "possible" })) await this.#options.onJob(live.turn.sessionId, job);
       return;
     }
     if (live.stopReason !== null) return;
-    if (event.type === "text") {
-      if (live.isWatched && !live.shown) await this.#showText(live, live.text + event.text);
-      if (live.stopReason !== null) return;
-      if (live.text === "" && event.text !== "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
-      live.say(event.text);
-      if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
-    }
+    if (event.type === "text") await this.#say(run, live.words.take(event.text));
     if (event.type === "tool") {
       live.hasEffects = true;
       await this.#mark(live, { effects: "possible", ...(live.text === "" ? {} : { partial: live.text }) });
-      live.tool(event);
+      live.tool(cleanAside(event));
     }
+  }
+
+  async #say({ live, limits }: Run, words: string): Promise<void> {
+    if (words === "" || live.stopReason !== null) return;
+    if (live.isWatched && !live.shown) await this.#showText(live, live.text + words);
+    if (live.stopReason !== null) return;
+    if (live.text === "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
+    live.say(words);
+    if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
   }
 
   async #ask(live: LiveTurn, limits: TurnLimits, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {

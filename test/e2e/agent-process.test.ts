@@ -87,7 +87,7 @@ test("B8 G-RUN-03: killed in mid-turn, the next start ends the deaf agent it lef
   expect(answer).toMatchObject({ state: "interrupted", reason: "crash", text: "wait" });
   expect(answer!.notices).toHaveLength(1);
   expect(await asks(url, line.text, line.key!)).toMatchObject({
-    status: 502,
+    status: 424,
     body: { error: { code: "turn_interrupted" }, partial: "wait" },
   });
   // Its next one gets an agent that heard nothing of that turn a second time.

@@ -164,7 +164,7 @@ test("T8 killed in the midst of a slow answer, what had been said up to a second
     headers: { "idempotency-key": line.key!, "x-tertulia-conversation": line.name },
     body: { messages: [{ role: "user", content: line.text }] },
   }).done;
-  expect(retry).toMatchObject({ status: 502 });
+  expect(retry).toMatchObject({ status: 424 });
   expect(JSON.parse(retry!.body)).toMatchObject({ error: { code: "turn_interrupted" }, partial: answer!.text });
   expect(await audit(url, ledger.lines)).toEqual([]);
 });
@@ -376,4 +376,32 @@ test("T3 a keyed request without a conversation finds its own again after a kill
     path: `/api/sessions/${session}/messages`,
   });
   expect(body.messages.map((entry) => entry.text)).toEqual(["say nameless", "nameless"]);
+});
+
+test("F-HTTP-04 T3 killed before the answer, a repeat that its client marks joins the turn, with no key and with or without a name", async () => {
+  for (const [round, name] of ["named", undefined].entries()) {
+    const gateway = await start();
+    const say = (url: string, headers: Record<string, string> = {}, onFlushed?: () => void) =>
+      exchange(url, {
+        path: "/v1/chat/completions",
+        headers: { ...(name === undefined ? {} : { "x-tertulia-conversation": name }), ...headers },
+        body: { messages: [{ role: "user", content: `slow 3 round ${round}` }] },
+        ...(onFlushed === undefined ? {} : { onFlushed }),
+      });
+    const events = await listen(gateway.url, {
+      onEvent: ({ name: event }) => event === "turn:begun" && gateway.kill9(),
+    });
+    const cut = say(gateway.url);
+    await gateway.ended;
+    expect(await cut.done).toBeNull();
+    events.close();
+
+    const { url } = await start();
+    const repeat = await say(url, { "x-stainless-retry-count": "1" }).done;
+    const honest = await say(url).done;
+    expect(Number(honest!.headers["x-tertulia-turn"]) - Number(repeat!.headers["x-tertulia-turn"])).toBe(1);
+    expect(honest).toMatchObject({ status: 200 });
+    await running!.stop();
+    running = null;
+  }
 });

@@ -31,6 +31,7 @@ import type {
   OwnEvent,
   RefusedEvent,
   RejectCode,
+  RequestKey,
   SendEvent,
   Turn,
   TurnSignal,
@@ -221,31 +222,11 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
     remember(db, batch, event.eventId, stored);
     return duplicate(db, stored, conversation.id);
   }
-  if (event.idempotency !== undefined && who.personId !== undefined) {
-    const earlier = db.get<{ message_id: number; body_hash: string }>(
-      "SELECT message_id, body_hash FROM idempotency WHERE person_id = ? AND conversation_id = ? AND key = ?",
-      who.personId,
-      conversation.id,
-      event.idempotency.key,
-    );
-    if (earlier !== undefined) {
-      if (earlier.body_hash === event.idempotency.bodyHash) return duplicate(db, earlier.message_id, conversation.id);
-      throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
-    }
-  }
+  const request = requestOf(event, who);
+  const earlier = request === null || request.isReused ? undefined : messageUnder(db, conversation.id, request);
+  if (earlier !== undefined) return duplicate(db, earlier, conversation.id);
   const messageId = stored ?? storeMessage(context, conversation, event, who);
   remember(db, batch, event.eventId, messageId);
-  if (event.idempotency !== undefined && who.personId !== undefined) {
-    db.run(
-      "INSERT INTO idempotency(person_id, conversation_id, key, body_hash, message_id, at) VALUES(?, ?, ?, ?, ?, ?)",
-      who.personId,
-      conversation.id,
-      event.idempotency.key,
-      event.idempotency.bodyHash,
-      messageId,
-      context.now,
-    );
-  }
   db.run(
     "UPDATE conversation SET target = ?, at = ? WHERE id = ?",
     JSON.stringify(event.target),
@@ -253,9 +234,43 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
     conversation.id,
   );
   const here = { ...conversation, target: JSON.stringify(event.target) };
-  return event.kind === "command"
-    ? command(context, here, event, messageId, who)
-    : message(context, here, event, messageId, who);
+  const outcome =
+    event.kind === "command"
+      ? command(context, here, event, messageId, who)
+      : message(context, here, event, messageId, who);
+  // What was refused is to be sent again: under its key it is as if it had never come (T3).
+  if (request !== null && outcome.kind !== "refused") keepRequest(context, conversation.id, request, messageId);
+  return outcome;
+}
+
+type Request = RequestKey & { readonly personId: string };
+
+function requestOf({ idempotency }: MessageEvent | CommandEvent, { personId }: Authority): Request | null {
+  return idempotency === undefined || personId === undefined ? null : { ...idempotency, personId };
+}
+
+function messageUnder(db: Database, conversationId: number, { personId, key, bodyHash }: Request): number | undefined {
+  const earlier = db.get<{ message_id: number; body_hash: string }>(
+    "SELECT message_id, body_hash FROM idempotency WHERE person_id = ? AND conversation_id = ? AND key = ?",
+    personId,
+    conversationId,
+    key,
+  );
+  if (earlier !== undefined && earlier.body_hash !== bodyHash)
+    throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
+  return earlier?.message_id;
+}
+
+function keepRequest(context: Context, conversationId: number, request: Request, messageId: number): void {
+  context.db.run(
+    "INSERT OR REPLACE INTO idempotency(person_id, conversation_id, key, body_hash, message_id, at) VALUES(?, ?, ?, ?, ?, ?)",
+    request.personId,
+    conversationId,
+    request.key,
+    request.bodyHash,
+    messageId,
+    context.now,
+  );
 }
 
 /** Words of another agent of ours as our accounts hear them: what the gateway has sent is known by its delivery. */
@@ -414,9 +429,10 @@ function storeMessage(
     if (author.kind === "person" && role === "guest") guestSpoke(db, placeId, event.target, now);
     else if (author.kind === "person") humanSpoke(db, placeId);
   }
-  const replyTo = event.kind === "message" ? event.replyTo : undefined;
+  const { replyTo, instructions } = event.kind === "message" ? event : {};
   return addMessage(db, placeId, {
     ...(replyTo === undefined ? {} : { replyTo }),
+    ...(instructions === undefined ? {} : { instructions }),
     author,
     body: event.text,
     now,

@@ -1,4 +1,4 @@
-import { mergeState } from "../../conversation/agent-state.ts";
+import { mergeState, readAgentState } from "../../conversation/agent-state.ts";
 import type { Claim, DeliveryReport, DeliveryRow, KeepChange, KeepResult, NotDue } from "../store.ts";
 import type { Database } from "./database.ts";
 import { importSessions } from "./import.ts";
@@ -111,7 +111,7 @@ export function keep(db: Database, change: KeepChange): KeepResult {
         "SELECT agent_state FROM conversation WHERE id = ?",
         change.conversationId,
       );
-      const merged = mergeState(JSON.parse(row?.agent_state ?? "{}"), change.patch);
+      const merged = mergeState(readAgentState(row?.agent_state ?? null) ?? {}, change.patch);
       db.run("UPDATE conversation SET agent_state = ? WHERE id = ?", JSON.stringify(merged), change.conversationId);
       return { removed: 0 };
     }

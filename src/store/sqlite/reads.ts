@@ -1,3 +1,4 @@
+import { readAgentState } from "../../conversation/agent-state.ts";
 import type { Role } from "../../conversation/person.ts";
 import type { Place } from "../../conversation/place.ts";
 import { parseSessionKey } from "../../conversation/session-key.ts";
@@ -251,12 +252,12 @@ export class SqliteReader implements StoreReader {
       .map(runtimeStateOf);
   }
 
-  async agentState(conversationId: number): Promise<Readonly<Record<string, unknown>>> {
+  async agentState(conversationId: number): Promise<Readonly<Record<string, unknown>> | null> {
     const row = this.db.get<{ agent_state: string | null }>(
       "SELECT agent_state FROM conversation WHERE id = ?",
       conversationId,
     );
-    return JSON.parse(row?.agent_state ?? "{}") as Record<string, unknown>;
+    return readAgentState(row?.agent_state ?? null);
   }
 
   #undone(sessionId: string, throughEntry: number): number {
@@ -454,14 +455,17 @@ export class SqliteReader implements StoreReader {
     return row === undefined ? null : (JSON.parse(row.body) as Notice);
   }
 
-  async messageByIdempotency(query: { personId: string; conversationId: number; key: string }): Promise<number | null> {
-    const row = this.db.get<{ message_id: number }>(
-      "SELECT message_id FROM idempotency WHERE person_id = ? AND conversation_id = ? AND key = ?",
-      query.personId,
-      query.conversationId,
-      query.key,
+  async requestUnder({ personId, key }: { personId: string; key: string }) {
+    const row = this.db.get<{ message_id: number; conversation_id: number; turn_id: number | null }>(
+      `SELECT r.message_id, r.conversation_id, i.turn_id FROM idempotency r
+       JOIN intake i ON i.conversation_id = r.conversation_id AND i.message_id = r.message_id
+       WHERE r.person_id = ? AND r.key = ? ORDER BY r.message_id DESC LIMIT 1`,
+      personId,
+      key,
     );
-    return row?.message_id ?? null;
+    if (row === undefined) return null;
+    const { message_id: messageId, conversation_id: conversationId, turn_id: turnId } = row;
+    return { kind: "duplicate" as const, messageId, conversationId, turnId };
   }
 
   async conversation(key: string): Promise<ConversationRow | null> {
@@ -876,6 +880,6 @@ function sessionToCome(
 }
 
 /** A message of the same author from the same place, with nothing said in it. */
-function wordless(last: Message, now: number): Message {
+function wordless({ instructions: _, ...last }: Message, now: number): Message {
   return { ...last, id: 0, placeSeq: 0, body: "", saidAt: now, admittedAt: now };
 }

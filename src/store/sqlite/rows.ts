@@ -83,6 +83,7 @@ export interface MessageRecord {
   source: string | null;
   reply_to: string | null;
   deleted_at: number | null;
+  instructions: string | null;
 }
 
 export function messageOf(row: MessageRecord): Message {
@@ -93,6 +94,7 @@ export function messageOf(row: MessageRecord): Message {
     author: authorOf(row.author_kind, row.author_id, row.author_name),
     ...(row.ext_id === null ? {} : { externalId: row.ext_id }),
     body: row.body,
+    ...(row.instructions === null ? {} : { instructions: row.instructions }),
     source: row.source === null ? null : (JSON.parse(row.source) as Source),
     saidAt: row.said_at,
     admittedAt: row.admitted_at,

@@ -396,14 +396,15 @@ export interface NewMessage {
   readonly externalId?: string;
   readonly source?: string;
   readonly replyTo?: string;
+  readonly instructions?: string;
 }
 
 /** Stores a message once in its place and gives it the place's next number. */
 export function addMessage(db: Database, placeId: number, message: NewMessage): number {
   const seq = db.get<{ seq: number }>("UPDATE place SET seq = seq + 1 WHERE id = ? RETURNING seq", placeId)!.seq;
   return db.insert(
-    `INSERT INTO message(place_id, place_seq, author_kind, author_id, author_name, ext_id, said_at, admitted_at, body, source, reply_to)
-     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO message(place_id, place_seq, author_kind, author_id, author_name, ext_id, said_at, admitted_at, body, source, reply_to, instructions)
+     VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     placeId,
     seq,
     message.author.kind,
@@ -415,6 +416,7 @@ export function addMessage(db: Database, placeId: number, message: NewMessage): 
     message.body,
     message.source ?? null,
     message.replyTo ?? null,
+    message.instructions ?? null,
   );
 }
 
