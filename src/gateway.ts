@@ -9,6 +9,7 @@ import { reloaded, silentPlatforms } from "./config-reload.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
+import type { Hearsay } from "./conversation/gate.ts";
 import type { Person } from "./conversation/person.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
 import { sessionToken } from "./conversation/session-token.ts";
@@ -199,7 +200,8 @@ export class Gateway {
         claim,
         pool: this.pool,
         runtimeOf: (home: ConversationRow) => this.#runtimeNamed(runtimeOf(this.#config, home)),
-        isLetIn: ({ messages }: TurnMaterial) => messages.every((message) => isStillLetIn(this.#config, message)),
+        isLetIn: ({ messages }: TurnMaterial) =>
+          messages.every((message) => isStillLetIn(this.#config, message, (source) => this.#hearsayOf(source))),
         events: this.events,
         onAsked: (sessionId: string) => this.#queue.asked(sessionId),
         onTakenIn: (turnId: number, into: number) => this.#answers.takenIn(turnId, into),
@@ -263,7 +265,7 @@ export class Gateway {
         warmth,
         about,
         questionsOf,
-        colleagueAt: (source: Source) => this.#colleagueAt(source),
+        hearsayOf: (source: Source) => this.#hearsayOf(source),
         onFault,
         onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
           log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
@@ -422,10 +424,14 @@ export class Gateway {
     return [...new Set([...OWN_DOORS, ...[...this.#channels.values()].map(({ channel }) => channel.platform)])];
   }
 
-  #colleagueAt(source: Source): string | null {
-    for (const { channel, agent } of this.#channels.values())
-      if (channel.platform === source.platform && channel.isMe?.(source) === true) return agent;
-    return null;
+  /** Of the author of a source, by what our accounts on that platform are shown at this moment (G4, G7). */
+  #hearsayOf(source: Source): Hearsay {
+    const there = [...this.#channels.values()].filter(({ channel }) => channel.platform === source.platform);
+    const address = there.map(({ channel }) => channel.addressOf?.(source)).find((known) => known !== undefined);
+    return {
+      colleague: there.find(({ channel }) => channel.isMe?.(source) === true)?.agent ?? null,
+      address: address ?? null,
+    };
   }
 
   /** Running turns get the grace of a stop; then they are interrupted and their authors told. Nothing stays open. */

@@ -55,6 +55,8 @@ export interface HeardDeletion extends HeardBase {
 /** Somebody is in the place and reads along, without a word; told as often as it is seen (H7). */
 export interface HeardReader extends HeardBase {
   readonly kind: "reader";
+  /** The occupant's address by which other accounts of ours may have told of him before it was known who he is. */
+  readonly alias?: string;
 }
 
 /** Could not be read: kept with its raw form (16 KiB at most), and the cursor passes it (T2). */

@@ -185,7 +185,10 @@ export interface DeleteEvent extends EventBase {
 export interface ReaderEvent extends EventBase {
   readonly kind: "reader";
   readonly source: Source;
+  /** One of our agents is nobody else: only the alias goes then. */
   readonly author: Author;
+  /** The same reader by an id under which he is no one any more: it is known now who he is. */
+  readonly alias?: string;
 }
 
 /** Words of an agent spoken from one of its sessions into another door (H1). */

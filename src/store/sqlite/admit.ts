@@ -49,6 +49,7 @@ import {
   guestSpoke,
   humanSpoke,
   isLooping,
+  noteReader,
 } from "./rooms.ts";
 import {
   type ConversationRecord,
@@ -125,7 +126,7 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
       case "job":
         return admitJob(context, event);
       case "reader":
-        addReader(db, placeFor(db, batch.agent, event.source), event.author, batch.now);
+        noteReader(db, placeFor(db, batch.agent, event.source), event, batch.now);
         return { kind: "noted" };
       case "own":
         return admitOwn(context, event);
