@@ -4,6 +4,7 @@ import {
   accountKey,
   type Hearsay,
   type House,
+  idForAll,
   mayEnter,
   mayStillSpeak,
   meaningOf,
@@ -186,7 +187,8 @@ function cleaned<H extends Spoken>(heard: H): H {
 
 /** What the service vouches for is the stable id of an occupant. */
 function withVouched({ source, verifiedUser }: Spoken): Source {
-  return verifiedUser === undefined || source.chatType === "dm" ? source : { ...source, userIdAlt: verifiedUser };
+  if (verifiedUser === undefined || source.chatType === "dm") return source;
+  return { ...source, userIdAlt: idForAll(source, verifiedUser) };
 }
 
 /** What the owner decided of one agent on one platform. */

@@ -1,6 +1,6 @@
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Author } from "../message/message.ts";
-import { accountId, type Platform, participantOf, type Source } from "../message/source.ts";
+import { accountId, isOccupantAddress, type Platform, participantOf, type Source } from "../message/source.ts";
 import { addressOf, type Called, isCommandFor } from "./addressing.ts";
 import type { Person, Speaker } from "./person.ts";
 import { isKeyName } from "./session-key.ts";
@@ -39,7 +39,7 @@ export type Who =
   | { readonly kind: "own" }
   | { readonly kind: "agent"; readonly agent: string }
   | { readonly kind: "person"; readonly person: Person }
-  /** Nobody the gateway knows. `id`: by which he may be let in, only where the platform vouches for one; `seenAs`: what this account is shown of him. */
+  /** Nobody the gateway knows. `id`: by which he may be let in, only where the platform vouches for one; `seenAs`: under which he is kept. */
   | { readonly kind: "unknown"; readonly id: string | null; readonly seenAs: string | null; readonly isBot: boolean };
 
 export type Written = Pick<Exclude<Heard, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
@@ -60,13 +60,18 @@ export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House,
   if (agent != null) return { kind: "agent", agent };
   const person = key === null ? undefined : house.people.get(key);
   if (person !== undefined) return { kind: "person", person };
-  const seenAs = vouchedId(source, verifiedUser);
+  const seenAs = vouchedId(source, verifiedUser && idForAll(source, verifiedUser));
   return {
     kind: "unknown",
     id,
     seenAs,
     isBot: source.isBot || (id !== null && house.access?.bots?.includes(id) === true),
   };
+}
+
+/** Under what id an author is kept and shown: of one whose room hides his address it is the occupant's, whatever we are shown (G7). */
+export function idForAll({ userId }: Source, verifiedUser: string): string {
+  return userId !== undefined && isOccupantAddress(userId) ? userId : verifiedUser;
 }
 
 /** In a room of XMPP an occupant's id is no account: only what the service vouches for is one. */

@@ -49,7 +49,7 @@ export function occupantAddress(room: string, occupantId: string): string {
   return `${room}?occupant=${occupantId}`;
 }
 
-function isOccupantAddress(id: string): boolean {
+export function isOccupantAddress(id: string): boolean {
   return id.includes("?occupant=");
 }
 

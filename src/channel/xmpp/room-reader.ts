@@ -123,7 +123,7 @@ export class RoomReader {
       saidAt: Math.min(at ?? (spoken.stamp?.by === room.jid ? spoken.stamp.at : clock.now()), clock.now()),
       isOwn: by.isOwn,
       ...(key === undefined ? {} : { originId: key }),
-      ...(by.verified === null ? {} : { verifiedUser: author }),
+      ...(by.verified === null ? {} : { verifiedUser: by.verified.jid ?? author }),
       ...(room.nick === undefined ? {} : { ownName: room.nick }),
     };
     if (spoken.retracts !== undefined) {

@@ -214,7 +214,7 @@ export class XmppRoom implements RoomView {
           target: { door: "push", ...at },
           saidAt: clock.now(),
           isOwn,
-          ...(verified === null ? {} : { verifiedUser: author }),
+          ...(verified === null ? {} : { verifiedUser: verified.jid ?? author }),
           ...(alias === undefined ? {} : { alias }),
         },
       ],
