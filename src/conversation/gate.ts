@@ -1,6 +1,6 @@
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Author } from "../message/message.ts";
-import { accountId, isOccupantAddress, type Platform, participantOf, type Source } from "../message/source.ts";
+import { accountId, isBlank, isOccupantAddress, type Platform, participantOf, type Source } from "../message/source.ts";
 import { addressOf, type Called, isCommandFor } from "./addressing.ts";
 import type { Person, Speaker } from "./person.ts";
 import { isKeyName } from "./session-key.ts";
@@ -126,8 +126,8 @@ export type Meaning =
 
 /** G1. `isReplyToOwn` as the store and the platform know it. */
 export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyToOwn: boolean): Meaning {
-  // What was said before we were there is never answered; nor are an agent's own words, by whatever account of it.
-  if (heard.isHistory || isOwnWord(who, house.agent)) return { kind: "words", addressed: false };
+  // What was said before we were there is never answered; nor is a blank, nor an agent's own words, by whatever account of it.
+  if (heard.isHistory || isBlank(heard.text) || isOwnWord(who, house.agent)) return { kind: "words", addressed: false };
   const isDirect = heard.source.chatType === "dm";
   const words = { text: heard.text, isReplyToOwn, isMentioned: heard.isMentioned === true };
   const called = calledAs(house.agent, heard.ownName);

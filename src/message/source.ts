@@ -123,6 +123,11 @@ export function cleanText(text: string): string {
     .replace(/[^\P{Cc}\t\n]/gu, "");
 }
 
+/** Whether nothing of a text can be seen: blanks of every width, control and format characters, fillers. */
+export function isBlank(text: string): boolean {
+  return !/[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/u.test(text);
+}
+
 /** S6 for every text of a source. An id that was nothing but control characters is then empty, which means absent. */
 export function cleanSource(source: Source): Source {
   const cleaned = Object.entries(source).map(([field, value]) => [

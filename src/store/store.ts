@@ -319,9 +319,8 @@ export type AdmitOutcome =
   | {
       readonly kind: "own";
       readonly messageId: number | null;
-      readonly deliveryId: number | null;
-      /** Of the delivery. */
-      readonly lane: string | null;
+      /** The delivery that they are the echo of. */
+      readonly shown: { readonly deliveryId: number; readonly lane: string } | null;
     }
   | { readonly kind: "noted" }
   /** An edit or a deletion; null where nothing was to be changed. */

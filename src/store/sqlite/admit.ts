@@ -830,7 +830,7 @@ function answerable(
 function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   const { db, batch, now } = context;
   const known = seen(db, batch.account, event.eventId);
-  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null, lane: null };
+  if (known !== undefined) return { kind: "own", messageId: known.message_id, shown: null };
   const { platform, chatId = "", messageId: externalId } = event.source;
   const { originId, text, isHistory } = event;
   const echo = { platform, chatId, externalId, originId, text, isHistory, account: batch.account };
@@ -838,7 +838,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   if (delivery !== undefined) {
     confirmDelivery(db, delivery, externalId);
     remember(db, batch, event.eventId, delivery.message_id);
-    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id, lane: delivery.lane };
+    return { kind: "own", messageId: delivery.message_id, shown: { deliveryId: delivery.id, lane: delivery.lane } };
   }
   const placeId = placeFor(db, batch.agent, event.source);
   const stored =
@@ -855,7 +855,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
       ...(externalId === undefined ? {} : { externalId }),
     });
   remember(db, batch, event.eventId, messageId);
-  return { kind: "own", messageId, deliveryId: null, lane: null };
+  return { kind: "own", messageId, shown: null };
 }
 
 /** T6: each agent's account brings it; the first one changes the message, for all of them. */
