@@ -1,4 +1,5 @@
 import { cleanText } from "../message/source.ts";
+import { normalized } from "../util/normalized.ts";
 
 /** Texts that strangers choose, made harmless for a place between lines of ours (C4, G2). All of it is pure, and safe to repeat. */
 
@@ -66,8 +67,7 @@ export function escapeOwnMark(line: string): string {
 
 /** Whether a name would read as the agent's own mark. */
 export function isYou(name: string): boolean {
-  const letters = oneLine(name)
-    .normalize("NFKC")
+  const letters = normalized(oneLine(name), "NFKC")
     .toLowerCase()
     .replace(/[^\p{L}\p{N}∪]/gu, "");
   return YOU.test(letters);
@@ -102,7 +102,7 @@ const LOOKS: Readonly<Record<string, string>> = Object.fromEntries(
 
 /** The same for names that look the same: other scripts' letters, other widths and cases. It is no name, and for comparing only. */
 export function lookOf(name: string): string {
-  const letters = [...oneLine(name).normalize("NFKC").toLowerCase()].map((letter) => LOOKS[letter] ?? letter);
+  const letters = [...normalized(oneLine(name), "NFKC").toLowerCase()].map((letter) => LOOKS[letter] ?? letter);
   return letters.join("").replaceAll("rn", "m");
 }
 

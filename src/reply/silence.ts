@@ -7,15 +7,28 @@ export function isSilence(text: string): boolean {
 
 /** Passes words on as soon as they cannot be the agent's silence any more: nobody is shown the token, or a part of it. */
 export function exceptSilence(say: (text: string) => void): (text: string) => void {
-  let held: string | null = "";
+  const held: string[] = [];
+  /** Letters of the token so far; null once the words are others. */
+  let matched: number | null = 0;
   return (text) => {
-    if (held === null) {
+    if (matched === null) {
       say(text);
       return;
     }
-    held += text;
-    if (SILENCE.startsWith(held.trim())) return;
-    say(held);
-    held = null;
+    held.push(text);
+    matched = matchedBy(text, matched);
+    if (matched === null) say(held.splice(0).join(""));
   };
+}
+
+/** White space may stand around the token. */
+function matchedBy(text: string, before: number): number | null {
+  let matched = before;
+  for (const letter of text) {
+    const isAround = matched === 0 || matched === SILENCE.length;
+    if (isAround && letter.trim() === "") continue;
+    if (letter !== SILENCE[matched]) return null;
+    matched += 1;
+  }
+  return matched;
 }

@@ -1,4 +1,5 @@
 import type { Element } from "@xmpp/client";
+import { normalized } from "../../util/normalized.ts";
 import { bareOf, resourceOf } from "./jid.ts";
 
 /** Who is in a room, by nick, as its service says. */
@@ -53,7 +54,7 @@ export function readPresence(stanza: Element): RoomPresence {
     codes: new Set(x?.getChildren("status").map(({ attrs }) => attrs.code ?? "")),
     occupant: { nick, ...(jid === undefined ? {} : { jid }), ...(occupantId ? { occupantId } : {}) },
     isDestroyed: destroyed !== undefined,
-    ...(item?.attrs.nick ? { newNick: item.attrs.nick.normalize("NFC") } : {}),
+    ...(item?.attrs.nick ? { newNick: normalized(item.attrs.nick, "NFC") } : {}),
     ...(reason ? { reason } : {}),
     ...(actor ? { actor } : {}),
   };
