@@ -12,8 +12,10 @@ const BLANK = /[\p{Cc}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/gu;
 const UNSEEN = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-const OPEN = "[［【〔⟦❲〚";
-const CLOSE = "\\]］】〕⟧❳〛";
+/** Such as a mark stands in, in every width. */
+export const BRACKETS = { open: "[［【〔⟦❲〚", close: "]］】〕⟧❳〛" } as const;
+const OPEN = BRACKETS.open;
+const CLOSE = `\\${BRACKETS.close}`;
 /** A line that begins as a mark of an author does, or a filled-in form of it. */
 const MARK = new RegExp(`^[${OPEN}][^${CLOSE}]*[${CLOSE}]`, "u");
 const AT_START = /^[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]+/u;

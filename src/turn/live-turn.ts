@@ -2,6 +2,7 @@ import { TertuliaError } from "../errors.ts";
 import type { GatewayEvents } from "../events.ts";
 import type { PermissionOption, TurnEvent } from "../runtime/runtime.ts";
 import type { Turn } from "../store/store.ts";
+import { MarkStream } from "./leading-mark.ts";
 
 /** What a watcher of a turn sees; a late one is given the text so far first. */
 export type LiveEvent =
@@ -37,6 +38,8 @@ export class LiveTurn {
   readonly #abort = new AbortController();
   #stopReason: StopReason | null = null;
   #text = "";
+  /** What the agent says goes through it before it is said here. */
+  mark = new MarkStream(new Set());
   /** Whether words of it were shown to anybody; durable before it is true (T8). */
   shown = false;
   /** What was told of it when its prompt was written, for those who come later; null before that. */

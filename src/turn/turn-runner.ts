@@ -2,7 +2,7 @@ import { type Config, rulesFor } from "../config.ts";
 import { sourceOfConversation } from "../context/door-line.ts";
 import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
-import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
+import { asSeenBy, marksIn, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { oneLine } from "../context/untrusted.ts";
 import type { Person } from "../conversation/person.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
@@ -25,6 +25,7 @@ import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import { describeSpan } from "../util/span.ts";
 import type { OpenQuestion } from "./command/command.ts";
+import { MarkStream, shownMarks, withoutMark } from "./leading-mark.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
 import { type TurnLimits, watchLimits } from "./turn-limits.ts";
@@ -377,6 +378,8 @@ export class TurnRunner {
     const { config, ground, clock, ids } = this.#options;
     const agent = { cold: lease.cold, how: lease.how, history: runtime.history };
     const input = turnInputFor(material, agent, { config, ground, now: clock.now(), nonce: ids.token() });
+    const shown = shownMarks(marksIn(material, agent, { config, ground }));
+    live.mark = new MarkStream(shown);
     const marking = this.#mark(live, {
       prompt: {
         text: promptOf(input),
@@ -400,10 +403,13 @@ export class TurnRunner {
     this.#steering.set(live.turn.id, steering);
     const patience = this.#patience(live);
     try {
-      const turn = lease.session.turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) });
+      const turn = lease.session
+        .turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) })
+        .then((heard) => ({ ...heard, text: withoutMark(heard.text, shown) }));
       const result = await Promise.race([turn, patience.over]);
       this.#options.events.step({ kind: "heard", turnId: live.turn.id });
       if (result === "given_up") turn.catch(this.#options.onFault);
+      else await this.#say(run, live.mark.rest());
       this.#steering.delete(live.turn.id);
       // What the agent has taken in is of this turn, also when it was taken in just before the end (G-CON-06).
       patience.begin();
@@ -441,7 +447,8 @@ export class TurnRunner {
     };
   }
 
-  async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
+  async #hear(run: Run, event: TurnEvent): Promise<void> {
+    const { live, limits } = run;
     limits.sign();
     if (event.type === "permission") {
       await this.#ask(live, limits, event);
@@ -454,18 +461,21 @@ export class TurnRunner {
       return;
     }
     if (live.stopReason !== null) return;
-    if (event.type === "text") {
-      if (live.isWatched && !live.shown) await this.#showText(live, live.text + event.text);
-      if (live.stopReason !== null) return;
-      if (live.text === "" && event.text !== "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
-      live.say(event.text);
-      if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
-    }
+    if (event.type === "text") await this.#say(run, live.mark.take(event.text));
     if (event.type === "tool") {
       live.hasEffects = true;
       await this.#mark(live, { effects: "possible", ...(live.text === "" ? {} : { partial: live.text }) });
       live.tool(event);
     }
+  }
+
+  async #say({ live, limits }: Run, words: string): Promise<void> {
+    if (words === "" || live.stopReason !== null) return;
+    if (live.isWatched && !live.shown) await this.#showText(live, live.text + words);
+    if (live.stopReason !== null) return;
+    if (live.text === "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
+    live.say(words);
+    if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
   }
 
   async #ask(live: LiveTurn, limits: TurnLimits, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {

@@ -34,6 +34,7 @@ import { parseJson } from "../../src/runtime/wire/parse-json.ts";
 import { plainAnswer } from "../../src/turn/command/allow.ts";
 import { commandOf } from "../../src/turn/command/commands.ts";
 import { chosen } from "../../src/turn/command/resume.ts";
+import { MarkStream, shownMarks, withoutMark } from "../../src/turn/leading-mark.ts";
 import { maskSecrets } from "../../src/util/mask-secrets.ts";
 
 export type Reader = readonly [name: string, read: (text: string) => unknown];
@@ -120,6 +121,8 @@ export const READERS: readonly Reader[] = [
         exceptSilence(() => undefined),
       ),
   ],
+  ["withoutMark", (text) => withoutMark(text, shownMarks(["[YOU]", "[a]"]))],
+  ["MarkStream, letter by letter", (text) => streamed(text)],
   ["readOriginId", readOriginId],
   ["readMessage", (text) => readMessage(stanza(text))],
   [
@@ -184,6 +187,11 @@ export const READERS: readonly Reader[] = [
   // In the end its own tests hold it to more than this.
   ["maskSecrets", maskSecrets],
 ];
+
+function streamed(text: string): void {
+  const stream = new MarkStream(shownMarks(["[YOU]"]));
+  each(text, (letter) => void stream.take(letter));
+}
 
 function each(text: string, say: (part: string) => void): void {
   for (const letter of text) say(letter);
