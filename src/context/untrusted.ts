@@ -108,6 +108,14 @@ export function lookOf(name: string): string {
   return letters.join("").replaceAll("rn", "m");
 }
 
+/** A title without the form of the agent's own mark; every other bracket is left alone. */
+export function plainLabel(title: string): string {
+  const line = oneLine(title);
+  return escapeOwnMark(line) === line
+    ? title
+    : nameInMark(line) || line.replace(new RegExp(`[${OPEN}${CLOSE}]`, "gu"), "");
+}
+
 /** A name as it stands in a mark: nothing that could close the mark, or pass for the tag of another. Empty where nothing is left. */
 export function nameInMark(name: string): string {
   const plain = oneLine(name).replace(new RegExp(`[${OPEN}${CLOSE}#＃﹟|｜]+`, "gu"), " ");
