@@ -4,8 +4,11 @@ import type { Channel, ChannelStatus } from "./channel/channel.ts";
 import { EventIntake, type InboxAccount } from "./channel/event-intake.ts";
 import { Hearing, isStillLetIn } from "./channel/hearing.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
+import { StrangerLog } from "./channel/stranger-log.ts";
 import { type AccountConfig, type Config, runtimeOf } from "./config.ts";
 import { reloaded, silentPlatforms } from "./config-reload.ts";
+import { createIdMask, type IdMask } from "./context/id-mask.ts";
+import { maskedLog } from "./context/masked-log.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
@@ -140,7 +143,8 @@ export class Gateway {
   #cancelPrune = (): void => undefined;
 
   constructor(options: GatewayOptions) {
-    const { config, store, log, clock = systemClock, ids = randomIds, chance = Math.random } = options;
+    const { config, store, clock = systemClock, ids = randomIds, chance = Math.random } = options;
+    const log = maskedLog(options.log, () => this.idMask);
     const claim = (): Claim => this.#holdClaim();
     const onFault = (cause: unknown): void => this.#fault(cause);
     const onSettled = (settled: Settled): void => this.#onSettled(settled);
@@ -259,6 +263,7 @@ export class Gateway {
     };
     this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
     this.#digestKeeper = this.#createDigestKeeper(config);
+    const strangers = new StrangerLog({ log, clock });
     this.#hearing = new Hearing(
       live({
         ...parts,
@@ -267,8 +272,7 @@ export class Gateway {
         questionsOf,
         hearsayOf: (source: Source) => this.#hearsayOf(source),
         onFault,
-        onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
-          log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
+        onStranger: (account: InboxAccount, source: Source) => strangers.note(account, source),
       }),
     );
   }
@@ -276,6 +280,11 @@ export class Gateway {
   /** As it stands: `reload` puts another one in its place. */
   get config(): Config {
     return this.#config;
+  }
+
+  /** How ids are shown to whoever may not see them (C5). */
+  get idMask(): IdMask {
+    return createIdMask({ redactPii: this.#config.redactPii, secret: this.#secret });
   }
 
   #runtimesOptions(): RuntimesOptions {
