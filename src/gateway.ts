@@ -4,11 +4,15 @@ import type { Channel, ChannelStatus } from "./channel/channel.ts";
 import { EventIntake, type InboxAccount } from "./channel/event-intake.ts";
 import { Hearing, isStillLetIn } from "./channel/hearing.ts";
 import { OwnDoors, type Said, type SayRequest } from "./channel/own-doors.ts";
+import { StrangerLog } from "./channel/stranger-log.ts";
 import { type AccountConfig, type Config, runtimeOf } from "./config.ts";
 import { reloaded, silentPlatforms } from "./config-reload.ts";
+import { createIdMask, type IdMask } from "./context/id-mask.ts";
+import { maskedLog } from "./context/masked-log.ts";
 import { type NextContext, nextContextOf } from "./context/next-context.ts";
 import { type ContextGround, OWN_DOORS } from "./context/settings.ts";
 import { type AgentState, agentStateOf } from "./conversation/agent-state.ts";
+import type { Hearsay } from "./conversation/gate.ts";
 import type { Person } from "./conversation/person.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
 import { sessionToken } from "./conversation/session-token.ts";
@@ -139,7 +143,8 @@ export class Gateway {
   #cancelPrune = (): void => undefined;
 
   constructor(options: GatewayOptions) {
-    const { config, store, log, clock = systemClock, ids = randomIds, chance = Math.random } = options;
+    const { config, store, clock = systemClock, ids = randomIds, chance = Math.random } = options;
+    const log = maskedLog(options.log, () => this.idMask);
     const claim = (): Claim => this.#holdClaim();
     const onFault = (cause: unknown): void => this.#fault(cause);
     const onSettled = (settled: Settled): void => this.#onSettled(settled);
@@ -199,7 +204,8 @@ export class Gateway {
         claim,
         pool: this.pool,
         runtimeOf: (home: ConversationRow) => this.#runtimeNamed(runtimeOf(this.#config, home)),
-        isLetIn: ({ messages }: TurnMaterial) => messages.every((message) => isStillLetIn(this.#config, message)),
+        isLetIn: ({ messages }: TurnMaterial) =>
+          messages.every((message) => isStillLetIn(this.#config, message, (source) => this.#hearsayOf(source))),
         events: this.events,
         onAsked: (sessionId: string) => this.#queue.asked(sessionId),
         onTakenIn: (turnId: number, into: number) => this.#answers.takenIn(turnId, into),
@@ -257,16 +263,16 @@ export class Gateway {
     };
     this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
     this.#digestKeeper = this.#createDigestKeeper(config);
+    const strangers = new StrangerLog({ log, clock });
     this.#hearing = new Hearing(
       live({
         ...parts,
         warmth,
         about,
         questionsOf,
-        colleagueAt: (source: Source) => this.#colleagueAt(source),
+        hearsayOf: (source: Source) => this.#hearsayOf(source),
         onFault,
-        onStranger: ({ account, agent }: InboxAccount, { chatId, chatType }: Source) =>
-          log.info({ account, agent, chat: chatId, chatType }, "a message of somebody who is not let in"),
+        onStranger: (account: InboxAccount, source: Source) => strangers.note(account, source),
       }),
     );
   }
@@ -274,6 +280,11 @@ export class Gateway {
   /** As it stands: `reload` puts another one in its place. */
   get config(): Config {
     return this.#config;
+  }
+
+  /** How ids are shown to whoever may not see them (C5). */
+  get idMask(): IdMask {
+    return createIdMask({ redactPii: this.#config.redactPii, secret: this.#secret });
   }
 
   #runtimesOptions(): RuntimesOptions {
@@ -423,10 +434,14 @@ export class Gateway {
     return [...new Set([...OWN_DOORS, ...[...this.#channels.values()].map(({ channel }) => channel.platform)])];
   }
 
-  #colleagueAt(source: Source): string | null {
-    for (const { channel, agent } of this.#channels.values())
-      if (channel.platform === source.platform && channel.isMe?.(source) === true) return agent;
-    return null;
+  /** Of the author of a source, by what our accounts on that platform are shown at this moment (G4, G7). */
+  #hearsayOf(source: Source): Hearsay {
+    const there = [...this.#channels.values()].filter(({ channel }) => channel.platform === source.platform);
+    const address = there.map(({ channel }) => channel.addressOf?.(source)).find((known) => known !== undefined);
+    return {
+      colleague: there.find(({ channel }) => channel.isMe?.(source) === true)?.agent ?? null,
+      address: address ?? null,
+    };
   }
 
   /** Running turns get the grace of a stop; then they are interrupted and their authors told. Nothing stays open. */

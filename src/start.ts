@@ -3,6 +3,7 @@ import type { Channel } from "./channel/channel.ts";
 import { createXmppChannel } from "./channel/xmpp/xmpp-channel.ts";
 import type { AccountConfig, Config } from "./config.ts";
 import { watchFiles } from "./config-watch.ts";
+import { maskedLog } from "./context/masked-log.ts";
 import { asTertuliaError, TertuliaError } from "./errors.ts";
 import { Gateway } from "./gateway.ts";
 import { type HttpServer, startHttpServer } from "./http/server.ts";
@@ -29,8 +30,13 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const store = openSqliteStore({ path: config.files.state, clock: systemClock });
     closers.push(() => store.close());
     const createChannel = (account: AccountConfig): Channel =>
-      createXmppChannel({ account, clock: systemClock, chance: Math.random, log });
-    const gateway = new Gateway({ config, store, log, secret: ownerToken, createChannel });
+      createXmppChannel({
+        account,
+        clock: systemClock,
+        chance: Math.random,
+        log: maskedLog(log, () => gateway.idMask),
+      });
+    const gateway: Gateway = new Gateway({ config, store, log, secret: ownerToken, createChannel });
     closers[closers.length - 1] = () => gateway.stop();
     const http: HttpServer = await startHttpServer({ gateway, ownerToken, log, startedAt: Date.now() });
     // After the gateway: whoever waits for a turn that is interrupted is told so before the connection is closed.

@@ -19,6 +19,11 @@ export interface Channel {
   readonly typing?: TypingShower;
   /** Whether the author of a source, as another account of ours heard it, is this account: by the best that the source says of him, the account or the occupant's id, and only where there is neither by the nick that the room has confirmed (G4). */
   isMe?(source: Source): boolean;
+  /**
+   * The account behind the occupant's id of a source, as the service shows it to this account now, from live presence and never from an
+   * archive (G7). It is for rights only: no model and no room is told of it.
+   */
+  addressOf?(source: Source): string | undefined;
 }
 
 /** Shows the people of a chat that an answer is being written. Fire and forget: what does not arrive does not matter. */
@@ -28,8 +33,12 @@ export interface TypingShower {
 }
 
 export type ChannelStatus =
-  /** `problems`: what does not work while the account does, a sentence each (a room it is not in). */
-  | { readonly state: "connecting" | "online"; readonly problems?: readonly string[] }
+  /** `problems`: what does not work while the account does, a sentence each (a room it is not in); `hidden`: what it is not shown. */
+  | {
+      readonly state: "connecting" | "online";
+      readonly problems?: readonly string[];
+      readonly hidden?: readonly string[];
+    }
   | { readonly state: "offline"; readonly reason: string }
   /** It does not come back by itself: somebody has to do something. */
   | { readonly state: "fatal"; readonly reason: string };

@@ -98,7 +98,7 @@ export class EventIntake {
   }
 
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
-    if (outcome.kind === "own" && outcome.lane !== null) this.#options.outbox.confirmed(outcome.lane);
+    if (outcome.kind === "own" && outcome.shown !== null) this.#options.outbox.confirmed(outcome.shown);
     if (isQuiet(outcome)) return;
     const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
     if (outcome.kind === "changed") {

@@ -2,7 +2,9 @@ import { type Config, rulesFor } from "../config.ts";
 import { factsFor } from "../conversation/agent-facts.ts";
 import {
   accountKey,
+  type Hearsay,
   type House,
+  idForAll,
   mayEnter,
   mayStillSpeak,
   meaningOf,
@@ -27,8 +29,8 @@ import type { EventIntake, InboxAccount } from "./event-intake.ts";
 export interface HearingOptions extends CommandMeans {
   readonly ids: IdSource;
   readonly intake: EventIntake;
-  /** The agent of ours whose account is that occupant, as the account's own channel knows (G4). */
-  readonly colleagueAt: (source: Source) => string | null;
+  /** What the other accounts know of whoever wrote it (G4, G7). */
+  readonly hearsayOf: (source: Source) => Hearsay;
   /** Somebody was not let in. */
   readonly onStranger: (account: InboxAccount, source: Source) => void;
   readonly onFault: (cause: unknown) => void;
@@ -93,14 +95,14 @@ export class Hearing {
 
   /** Null: there is nothing to be stored. */
   async #judged(account: InboxAccount, heard: Spoken): Promise<object | null> {
-    const { config, colleagueAt, onStranger } = this.#options;
+    const { config, hearsayOf, onStranger } = this.#options;
     const house = houseOf(config, account.agent, account.platform);
     const source = withVouched(heard);
-    const who = whoWrote(heard, house, heard.isOwn ? null : colleagueAt(source));
+    const who = whoWrote(heard, house, hearsayOf(source));
     const speaker = speakerOfWho(who, source, account.agent);
     if (heard.kind === "reader") {
-      const isOurs = who.kind === "own" || who.kind === "agent";
-      return isOurs ? null : { kind: "reader", source, author: speaker.author };
+      const { alias } = heard;
+      return { kind: "reader", source, author: speaker.author, ...(alias === undefined ? {} : { alias }) };
     }
     if (!mayEnter(who, source, house.access)) {
       onStranger(account, source);
@@ -185,7 +187,8 @@ function cleaned<H extends Spoken>(heard: H): H {
 
 /** What the service vouches for is the stable id of an occupant. */
 function withVouched({ source, verifiedUser }: Spoken): Source {
-  return verifiedUser === undefined || source.chatType === "dm" ? source : { ...source, userIdAlt: verifiedUser };
+  if (verifiedUser === undefined || source.chatType === "dm") return source;
+  return { ...source, userIdAlt: idForAll(source, verifiedUser) };
 }
 
 /** What the owner decided of one agent on one platform. */
@@ -217,7 +220,11 @@ function peopleOf(config: Config): Map<string, Person> {
 }
 
 /** A3: whether a message that was let in would be let in now. What came by no account of the configuration is not the gate's. */
-export function isStillLetIn(config: Config, { author, source }: Message): boolean {
+export function isStillLetIn(
+  config: Config,
+  { author, source }: Message,
+  hearsayOf: (source: Source) => Hearsay,
+): boolean {
   if (source === null) return true;
   if (isOwnDoor(source.platform)) return author.kind !== "person" || config.people[author.id] !== undefined;
   const isGated = Object.values(config.agents).some(({ accounts }) =>
@@ -225,5 +232,9 @@ export function isStillLetIn(config: Config, { author, source }: Message): boole
   );
   if (!isGated) return true;
   const house = { people: peopleOf(config), access: config.access[source.platform] ?? null };
-  return mayStillSpeak(author, source, { ...house, knows: (id) => config.people[id] !== undefined });
+  return mayStillSpeak(author, source, {
+    ...house,
+    knows: (id) => config.people[id] !== undefined,
+    address: hearsayOf(source).address,
+  });
 }

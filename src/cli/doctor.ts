@@ -192,9 +192,11 @@ function accountFinding({ account, agent, status }: Status["channels"][number]):
     const state = status.state === "fatal" ? "fail" : "warn";
     return { check, state, text: `${text} (${status.reason}).` };
   }
-  const { problems = [] } = status;
-  if (problems.length === 0) return { check, state: "ok", text };
-  return { check, state: "warn", text: `${text}. ${problems.join(" ")}` };
+  const { problems = [], hidden = [] } = status;
+  const sentences = [...problems, ...hidden];
+  if (sentences.length === 0) return { check, state: "ok", text };
+  const remedy = "Let the room show addresses to everybody, or make the account a moderator there (docs/xmpp.md).";
+  return { check, state: "warn", text: `${text}. ${sentences.join(" ")}`, ...(hidden.length === 0 ? {} : { remedy }) };
 }
 
 function schemaFinding(path: string): Finding {

@@ -3,7 +3,7 @@ import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
 import type { IdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
-import { oneLine, quoteUntrusted } from "./untrusted.ts";
+import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "./untrusted.ts";
 
 /** Doors as an agent is told of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
 
@@ -17,8 +17,8 @@ export function doorLine(source: Source, mask: IdMask, most?: number): string {
   const line = describeSource({
     ...source,
     chatId: id(source.chatId, mask.chat),
-    chatName: name(source.chatName),
-    userName: name(source.userName),
+    chatName: name(plainLabel(mask.chatName(platform, source.chatName ?? "", source.chatId ?? ""))),
+    userName: name(nameInMark(mask.name(platform, source.userName ?? "", source.userId ?? source.chatId ?? ""))),
     userId: id(source.userId, mask.user),
     threadId: id(source.threadId, mask.thread),
   });

@@ -1,10 +1,22 @@
 import { createHmac } from "node:crypto";
+import { accountKey } from "../conversation/gate.ts";
+import type { Platform } from "../message/source.ts";
+import { tellsId, withoutContacts } from "./contacts.ts";
 
 /** How ids are shown to the model: as they are, or as stable stand-ins (C5). Routing never sees a stand-in. */
 export interface IdMask {
   user(platform: string, id: string): string;
   chat(platform: string, id: string): string;
   thread(platform: string, id: string): string;
+  /**
+   * The name of whoever has that id. One that is or contains the id, a telephone number or an address says what the id would: the name
+   * that the owner has given stands there instead, else the stand-in of the id.
+   */
+  name(platform: string, name: string, id: string): string;
+  /** The name of a chat, by the same rule. */
+  chatName(platform: string, name: string, id: string): string;
+  /** A text that somebody chose, with stand-ins for telephone numbers and addresses in it. */
+  text(platform: string, text: string): string;
   /** Six characters that tell people of one name apart. Says nothing about the id. */
   tag(id: string): string;
   /** Whether ids of this platform are replaced. */
@@ -15,12 +27,14 @@ export interface IdMaskOptions {
   readonly redactPii: boolean;
   /** Keys the hashes: without it nobody can find an id by trying all there are. */
   readonly secret: string;
+  /** Names that the owner has given, by person and by account (`accountKey`). */
+  readonly names?: ReadonlyMap<string, string>;
 }
 
 /** Their mentions need the raw id. */
 const EXEMPT: readonly string[] = ["discord", "slack"];
 
-export function createIdMask({ redactPii, secret }: IdMaskOptions): IdMask {
+export function createIdMask({ redactPii, secret, names }: IdMaskOptions): IdMask {
   const hash = (kind: string, id: string): string =>
     createHmac("sha256", secret).update(`${kind}\0${id}`).digest("hex").slice(0, 12);
   const hides = (platform: string): boolean => redactPii && !EXEMPT.includes(platform);
@@ -28,10 +42,20 @@ export function createIdMask({ redactPii, secret }: IdMaskOptions): IdMask {
     (kind: "user" | "chat" | "thread") =>
     (platform: string, id: string): string =>
       hides(platform) ? `${kind}_${hash(kind, id)}` : id;
+  const given = (platform: string, id: string): string | undefined =>
+    [names?.get(id), names?.get(accountKey(platform as Platform, id))].find(
+      (name) => name !== undefined && !tellsId(name, id),
+    );
+  const user = shown("user");
+  const chat = shown("chat");
   return {
-    user: shown("user"),
-    chat: shown("chat"),
+    user,
+    chat,
     thread: shown("thread"),
+    name: (platform, name, id) =>
+      hides(platform) && tellsId(name, id) ? (given(platform, id) ?? user(platform, id || name)) : name,
+    chatName: (platform, name, id) => (hides(platform) && tellsId(name, id) ? chat(platform, id || name) : name),
+    text: (platform, text) => (hides(platform) ? withoutContacts(text, (contact) => user(platform, contact)) : text),
     tag: (id) => hash("tag", id).slice(0, 6),
     hides,
   };

@@ -44,7 +44,7 @@ export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
   const text =
     role === "user" && entry.author !== null
       ? renderWords({ author: entry.author, body: entry.text }, showing)
-      : undelivered(entry) + entry.text;
+      : undelivered(entry) + eachLine(entry.text, escapeOwnMark);
   return { role, text: mark === null ? text : `${text} (${mark})` };
 }
 

@@ -1,4 +1,5 @@
 import type { Config } from "../config.ts";
+import { accountKey } from "../conversation/gate.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import type { Platform } from "../message/source.ts";
 import type { Ability } from "./platform-notes.ts";
@@ -16,6 +17,8 @@ export interface ContextSettings {
   /** User and chat ids are replaced by hashes under `secret` (C5). */
   readonly redactPii: boolean;
   readonly secret: string;
+  /** Names that the owner has given, by person and by account. */
+  readonly names?: ReadonlyMap<string, string>;
   /** IANA name. */
   readonly timezone: string;
 }
@@ -74,6 +77,15 @@ export function contextSettings(
     tools: [],
     redactPii: config.redactPii,
     secret: ground.secret,
+    names: new Map(
+      Object.values(config.people).flatMap(({ id, name, accounts }) =>
+        name === undefined
+          ? []
+          : [id, ...accounts.map((account) => accountKey(account.platform, account.id))].map(
+              (key) => [key, name] as const,
+            ),
+      ),
+    ),
     timezone: config.timezone,
   };
 }

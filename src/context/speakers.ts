@@ -8,6 +8,8 @@ export interface Speakers {
   markOf(author: Author): string;
   /** The tag in the author's mark, or null where the name alone is enough. */
   tagOf(author: Author): string | null;
+  /** As it stands in his mark, without what would make a mark of it; empty where there is none to be shown (C5). */
+  nameOf(author: Author): string;
 }
 
 export interface SpeakersOptions {
@@ -21,10 +23,13 @@ export interface SpeakersOptions {
 
 export function createSpeakers({ agent, known, platform, mask }: SpeakersOptions): Speakers {
   const idOf = (author: Author): string => `${author.kind}:${author.id}`;
+  const nameOf = (author: Author): string => {
+    const name =
+      author.kind === "agent" ? (author.name ?? author.id) : mask.name(platform, author.name ?? "", author.id);
+    return nameInMark(name);
+  };
   const labelOf = (author: Author): string =>
-    nameInMark(author.name ?? (author.kind === "agent" ? author.id : "")) ||
-    shorten(nameInMark(mask.user(platform, author.id)), 40) ||
-    "somebody";
+    nameOf(author) || shorten(nameInMark(mask.user(platform, author.id)), 40) || "somebody";
   // Names that look the same count as the same.
   const bearers = new Map<string, Set<string>>();
   const note = (author: Author): void => {
@@ -40,6 +45,7 @@ export function createSpeakers({ agent, known, platform, mask }: SpeakersOptions
     return isAlone ? null : `#${mask.tag(idOf(author))}`;
   };
   return {
+    nameOf,
     tagOf,
     markOf(author) {
       if (author.kind === "agent" && author.id === agent) return "[YOU]";

@@ -127,6 +127,20 @@ export function turnInputFor(
   };
 }
 
+/** Marks of authors that the prompt of a turn shows. */
+export function marksIn(
+  material: TurnMaterial,
+  agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },
+  options: ContextOptions,
+): readonly string[] {
+  const missed = missedBy(agent, material.missed);
+  const { speakers, named } = showingOf(material, options, missed);
+  const authors = [...(named ? material.messages : []), ...material.roomLines.lines, ...missed].map(
+    ({ author }) => author,
+  );
+  return ["[YOU]", ...authors.flatMap((author) => (author === null ? [] : [speakers.markOf(author)]))];
+}
+
 /** An agent just opened has been told everything by the primer, or by the exchanges all that was sent; one that went on has missed what it did not say itself. */
 function missedBy(
   agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },

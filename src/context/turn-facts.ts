@@ -11,7 +11,7 @@ import { roomRows } from "./render-history.ts";
 import type { ContextSettings } from "./settings.ts";
 import type { Speakers } from "./speakers.ts";
 import { homesLine, platformHeading, platformsLine, SEVERAL, topicLine } from "./stable-part.ts";
-import { linesOf, oneLine, quoteUntrusted, shorten } from "./untrusted.ts";
+import { linesOf, nameInMark, oneLine, quoteUntrusted, shorten } from "./untrusted.ts";
 
 export interface TurnFacts {
   readonly now: number;
@@ -87,7 +87,7 @@ function* factLines(facts: TurnFacts, means: Means): Generator<string> {
   const { settings, mask, most } = means;
   const { timezone } = settings;
   yield `Source: ${doorLine(facts.source, mask, most)}`;
-  for (const note of facts.notes) yield `Note: ${noteText(note, facts, settings)}`;
+  for (const note of facts.notes) yield `Note: ${noteText(note, facts, means)}`;
   if (facts.handoff !== null) yield handoffLine(facts.handoff, settings, mask);
   yield `From: ${fromLine(facts, means)}; rights: ${facts.role}`;
   yield `Time: ${timeWithZone(facts.now, timezone)}`;
@@ -105,7 +105,7 @@ const SEVERAL_HERE = "Several people: the words below carry their author as [nam
 function fromLine({ authors, source }: TurnFacts, { speakers, mask, most }: Means): string {
   if (authors.length === 0) return "nobody yet";
   const shown = authors.slice(0, AUTHORS).map(({ author, userId }) => {
-    const name = oneLine(author.name ?? "");
+    const name = speakers.nameOf(author);
     const tag = speakers.tagOf(author);
     const id = quoteUntrusted(mask.user(source.platform, userId ?? author.id), most);
     return [
@@ -140,8 +140,8 @@ function guestLines({ guests }: TurnFacts, { timezone }: ContextSettings, mask: 
 }
 
 /** What the stable part cannot say of this turn's door: it is another one than that of the session. */
-function doorFacts({ source, handoff, told }: TurnFacts, { settings, most }: Means): string[] {
-  const topic = topicLine(source, most);
+function doorFacts({ source, handoff, told }: TurnFacts, { settings, mask, most }: Means): string[] {
+  const topic = topicLine(source, mask, most);
   const isTold = told.split("\n").includes(`# ${platformHeading(source)}`);
   const abilities = settings.tools.flatMap(({ gives }) => gives);
   return [
@@ -161,8 +161,8 @@ function changes({ source, handoff, told }: TurnFacts, { settings, mask, most }:
   return [
     // Words that did not come from the platform itself say nothing of its topic.
     ...(handoff === null
-      ? now("Channel topic", topicLine(source), {
-          shown: topicLine(source, most),
+      ? now("Channel topic", topicLine(source, mask), {
+          shown: topicLine(source, mask, most),
           isTold: source.messageId !== undefined,
         })
       : []),
@@ -194,8 +194,10 @@ function instructionLines({ instructions = [], role }: TurnFacts): string[] {
   return [`${whose}${isCut}:`, ...linesOf(shown).map((line) => `> ${line}`)];
 }
 
-function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSettings): string {
+function noteText(note: Note, { previousAt, source }: TurnFacts, { settings: { timezone }, mask }: Means): string {
   const { args } = note;
+  const author = (): string =>
+    quoteUntrusted(nameInMark(mask.name(source.platform, String(args.author), String(args.authorId ?? args.author))));
   switch (note.code) {
     case "session_reset": {
       const used = previousAt === null ? "" : `, last used ${localMinute(previousAt, timezone)}`;
@@ -210,11 +212,11 @@ function noteText(note: Note, { previousAt }: TurnFacts, { timezone }: ContextSe
     case "handoff_ended":
       return `this door spoke in session ${args.session} for a while; ${endText(String(args.why))}, and it is in its own session again.`;
     case "message_edited":
-      return `${quoteUntrusted(String(args.author))} has changed a message: it said ${quoteUntrusted(String(args.before))}, and now says ${quoteUntrusted(String(args.after))}.`;
+      return `${author()} has changed a message: it said ${quoteUntrusted(String(args.before))}, and now says ${quoteUntrusted(String(args.after))}.`;
     case "message_deleted":
       return args.moderated
-        ? `a message of ${quoteUntrusted(String(args.author))} was removed by a moderator; do not repeat it.`
-        : `${quoteUntrusted(String(args.author))} has taken a message back; do not repeat it.`;
+        ? `a message of ${author()} was removed by a moderator; do not repeat it.`
+        : `${author()} has taken a message back; do not repeat it.`;
     default:
       return note.code;
   }

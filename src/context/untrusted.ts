@@ -1,4 +1,5 @@
 import { cleanText } from "../message/source.ts";
+import { normalized } from "../util/normalized.ts";
 
 /** Texts that strangers choose, made harmless for a place between lines of ours (C4, G2). All of it is pure, and safe to repeat. */
 
@@ -11,8 +12,10 @@ const BLANK = /[\p{Cc}\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/gu;
 const UNSEEN = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-const OPEN = "[［【〔⟦❲〚";
-const CLOSE = "\\]］】〕⟧❳〛";
+/** Such as a mark stands in, in every width. */
+export const BRACKETS = { open: "[［【〔⟦❲〚", close: "]］】〕⟧❳〛" } as const;
+const OPEN = BRACKETS.open;
+const CLOSE = `\\${BRACKETS.close}`;
 /** A line that begins as a mark of an author does, or a filled-in form of it. */
 const MARK = new RegExp(`^[${OPEN}][^${CLOSE}]*[${CLOSE}]`, "u");
 const AT_START = /^[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]+/u;
@@ -66,8 +69,7 @@ export function escapeOwnMark(line: string): string {
 
 /** Whether a name would read as the agent's own mark. */
 export function isYou(name: string): boolean {
-  const letters = oneLine(name)
-    .normalize("NFKC")
+  const letters = normalized(oneLine(name), "NFKC")
     .toLowerCase()
     .replace(/[^\p{L}\p{N}∪]/gu, "");
   return YOU.test(letters);
@@ -102,8 +104,16 @@ const LOOKS: Readonly<Record<string, string>> = Object.fromEntries(
 
 /** The same for names that look the same: other scripts' letters, other widths and cases. It is no name, and for comparing only. */
 export function lookOf(name: string): string {
-  const letters = [...oneLine(name).normalize("NFKC").toLowerCase()].map((letter) => LOOKS[letter] ?? letter);
+  const letters = [...normalized(oneLine(name), "NFKC").toLowerCase()].map((letter) => LOOKS[letter] ?? letter);
   return letters.join("").replaceAll("rn", "m");
+}
+
+/** A title without the form of the agent's own mark; every other bracket is left alone. */
+export function plainLabel(title: string): string {
+  const line = oneLine(title);
+  return escapeOwnMark(line) === line
+    ? title
+    : nameInMark(line) || line.replace(new RegExp(`[${OPEN}${CLOSE}]`, "gu"), "");
 }
 
 /** A name as it stands in a mark: nothing that could close the mark, or pass for the tag of another. Empty where nothing is left. */

@@ -1,5 +1,8 @@
 /** Whether a message in a group is meant for an agent (G1). Pure: each agent judges the same message by the same rule. */
 
+import { normalized } from "../util/normalized.ts";
+import { openText } from "./open-text.ts";
+
 export interface Called {
   readonly name: string;
   /** What it is mentioned by, as configured. */
@@ -25,7 +28,7 @@ export interface Address {
 
 /** `others`: the names of all agents; the longest one that fits at a spot is the one meant there. */
 export function addressOf(words: Words, agent: Called, others: readonly string[] = []): Address {
-  const open = openText(words.text);
+  const open = openText(folded(words.text));
   const calls = callsOf(agent, others);
   const head = calls.headOf(open);
   const isAddressed =
@@ -45,18 +48,7 @@ export function isCommandFor(text: string, agent: Called): boolean {
 
 /** Also what stands in full width: `＠`, `，`, `：` and letters. */
 function folded(text: string): string {
-  return text.normalize("NFKC").toLowerCase();
-}
-
-/** What was said in one's own words: not quoted, not code, not an address of something. Spots are blanked, so that nothing grows together. */
-function openText(text: string): string {
-  return folded(text)
-    .replace(/(^|\n)[ \t]*(```|~~~)[\s\S]*?(?:\n[ \t]*\2[^\n]*|$)/g, "$1 \u0001 ")
-    .replace(/(`+)[^`][\s\S]*?\1/g, " \u0001 ")
-    .replace(/^[ \t]*>.*$/gm, " ")
-    .replace(/\]\([^)\s]*\)/g, "] ")
-    .replace(/<?\b[a-z][a-z0-9+.-]*:(?:\/\/)?[^\s<>]*[@/][^\s<>]*>?/g, " \u0001 ")
-    .replace(/\b(?:[a-z0-9-]+\.)+[a-z]{2,}\/\S*/g, " \u0001 ");
+  return normalized(text, "NFKC").toLowerCase();
 }
 
 interface Calls {

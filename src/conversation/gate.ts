@@ -1,6 +1,6 @@
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Author } from "../message/message.ts";
-import { accountId, type Platform, participantOf, type Source } from "../message/source.ts";
+import { accountId, isBlank, isOccupantAddress, type Platform, participantOf, type Source } from "../message/source.ts";
 import { addressOf, type Called, isCommandFor } from "./addressing.ts";
 import type { Person, Speaker } from "./person.ts";
 import { isKeyName } from "./session-key.ts";
@@ -39,21 +39,39 @@ export type Who =
   | { readonly kind: "own" }
   | { readonly kind: "agent"; readonly agent: string }
   | { readonly kind: "person"; readonly person: Person }
-  /** Nobody the gateway knows; `id` only where the platform vouches for one. */
-  | { readonly kind: "unknown"; readonly id: string | null; readonly isBot: boolean };
+  /** Nobody the gateway knows. `id`: by which he may be let in, only where the platform vouches for one; `seenAs`: under which he is kept. */
+  | { readonly kind: "unknown"; readonly id: string | null; readonly seenAs: string | null; readonly isBot: boolean };
 
 export type Written = Pick<Exclude<Heard, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
 
-/** `colleague`: the agent of ours whose account that occupant is, as its own channel says. */
-export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House, colleague: string | null): Who {
+/** What the other accounts of this gateway know of an occupant, and the room hides from the one that has heard him (G7). */
+export interface Hearsay {
+  /** The agent of ours whose account it is, as its own channel says. */
+  readonly colleague: string | null;
+  /** His address, as another account of ours is shown it now. It is for rights only: nothing that is stored or shown has it. */
+  readonly address: string | null;
+}
+
+export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House, { colleague, address }: Hearsay): Who {
   if (isOwn) return { kind: "own" };
-  const id = vouchedId(source, verifiedUser);
+  const id = vouchedId(source, address ?? verifiedUser);
   const key = id === null ? null : accountKey(source.platform, id);
   const agent = (key === null ? undefined : house.agents.get(key)) ?? colleague;
   if (agent != null) return { kind: "agent", agent };
   const person = key === null ? undefined : house.people.get(key);
   if (person !== undefined) return { kind: "person", person };
-  return { kind: "unknown", id, isBot: source.isBot || (id !== null && house.access?.bots?.includes(id) === true) };
+  const seenAs = vouchedId(source, verifiedUser && idForAll(source, verifiedUser));
+  return {
+    kind: "unknown",
+    id,
+    seenAs,
+    isBot: source.isBot || (id !== null && house.access?.bots?.includes(id) === true),
+  };
+}
+
+/** Under what id an author is kept and shown: of one whose room hides his address it is the occupant's, whatever we are shown (G7). */
+export function idForAll({ userId }: Source, verifiedUser: string): string {
+  return userId !== undefined && isOccupantAddress(userId) ? userId : verifiedUser;
 }
 
 /** In a room of XMPP an occupant's id is no account: only what the service vouches for is one. */
@@ -85,12 +103,12 @@ export function speakerOfWho(who: Who, source: Source, agent: string): Speaker {
       return { author: { kind: "person", id, ...name }, person: { id, role } };
     }
     case "unknown":
-      return { author: { kind: who.isBot ? "bot" : "person", id: strangerId(who, source), ...name } };
+      return { author: { kind: who.isBot ? "bot" : "person", id: strangerId(who.seenAs, source), ...name } };
   }
 }
 
 /** An id of the platform's that cannot be taken for a person's of ours. */
-function strangerId({ id }: Extract<Who, { kind: "unknown" }>, source: Source): string {
+function strangerId(id: string | null, source: Source): string {
   return id === null || isKeyName(id) ? `${source.platform}:${id ?? participantOf(source)}` : id;
 }
 
@@ -108,8 +126,8 @@ export type Meaning =
 
 /** G1. `isReplyToOwn` as the store and the platform know it. */
 export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyToOwn: boolean): Meaning {
-  // What was said before we were there is never answered.
-  if (heard.isHistory || who.kind === "own") return { kind: "words", addressed: false };
+  // What was said before we were there is never answered; nor is a blank, nor an agent's own words, by whatever account of it.
+  if (heard.isHistory || isBlank(heard.text) || isOwnWord(who, house.agent)) return { kind: "words", addressed: false };
   const isDirect = heard.source.chatType === "dm";
   const words = { text: heard.text, isReplyToOwn, isMentioned: heard.isMentioned === true };
   const called = calledAs(house.agent, heard.ownName);
@@ -118,11 +136,21 @@ export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyTo
   const isOfPerson = who.kind === "person" || (who.kind === "unknown" && !who.isBot);
   const command = isDirect || isNamed ? heard.text.trim() : rest;
   if (isOfPerson && COMMAND.test(command)) {
+    if (isUnvouched(heard, who)) return { kind: "words", addressed: false };
     if (!isNamed && namesAnother(command)) return { kind: "words", addressed: false };
     if (isDirect || isNamed || isAddressed) return { kind: "command", text: command };
   }
   if (!isDirect && !isAddressed) return { kind: "words", addressed: false };
   return { kind: "words", addressed: true, ...(isOfPerson ? { reply: isDirect ? heard.text : rest } : {}) };
+}
+
+/** G8: late words whose author nobody can tell any more are no command, not even a guest's. */
+function isUnvouched({ isCaughtUp }: HeardMessage, who: Who): boolean {
+  return isCaughtUp === true && who.kind === "unknown" && who.id === null;
+}
+
+function isOwnWord(who: Who, { name }: Called): boolean {
+  return who.kind === "own" || (who.kind === "agent" && who.agent === name);
 }
 
 /** Also by the nick that the room gave it. */
@@ -143,16 +171,20 @@ function namesAnother(command: string): boolean {
 export function mayStillSpeak(
   author: Author,
   source: Source,
-  house: Pick<House, "people" | "access"> & { readonly knows: (personId: string) => boolean },
+  house: Pick<House, "people" | "access"> & {
+    readonly knows: (personId: string) => boolean;
+    readonly address: string | null;
+  },
 ): boolean {
   if (author.kind === "agent" || author.kind === "gateway") return true;
-  const key = author.id === "" ? null : accountKey(source.platform, author.id);
+  const id = house.address ?? author.id;
+  const key = id === "" ? null : accountKey(source.platform, id);
   if (author.kind === "person" && house.knows(author.id))
     return [...house.people].some(([account, { id }]) => id === author.id && account.startsWith(`${source.platform} `));
   const person = key === null ? undefined : house.people.get(key);
   const who: Who =
     person === undefined
-      ? { kind: "unknown", id: accountId(source.platform, author.id), isBot: author.kind === "bot" }
+      ? { kind: "unknown", id: accountId(source.platform, id), seenAs: null, isBot: author.kind === "bot" }
       : { kind: "person", person };
   return mayEnter(who, source, house.access);
 }

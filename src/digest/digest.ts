@@ -1,4 +1,5 @@
 import { cutBefore, maskSecrets } from "../util/mask-secrets.ts";
+import { normalized } from "../util/normalized.ts";
 
 /**
  * The digest: what was said last at each door, without a model call (D1–D6). Data in, data out. Where the rows come from is the
@@ -169,7 +170,8 @@ function shown(text: string): string {
   const seen = beginningOf(text).toWellFormed().replace(UNSEEN, "");
   const line = maskSecrets(seen).replace(BLANK, " ").trim().replaceAll("<!--", "‹!--").replaceAll("-->", "--›");
   if (line === "") return NO_TEXT;
-  return isLoaded(line) ? LEFT_OUT : shortened(line, LINE);
+  const short = shortened(line, LINE);
+  return isLoaded(short) ? LEFT_OUT : short;
 }
 
 /** Without the word that the end would cut in two: half a key does not show that it is one. */
@@ -231,7 +233,8 @@ const LOADED: readonly RegExp[] = [
   /\bcat\s.*(?:\.env|credentials|\.netrc|\.pgpass|\.npmrc|\.pypirc)/iu,
 ];
 
+/** `line`: as it is shown. The patterns are not made for long ones. */
 function isLoaded(line: string): boolean {
-  const plain = line.normalize("NFKC");
+  const plain = normalized(line, "NFKC");
   return LOADED.some((pattern) => pattern.test(plain));
 }

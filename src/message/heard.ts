@@ -19,7 +19,7 @@ interface HeardBase {
   readonly isOwn: boolean;
   /** Our own id of the delivery that this is the echo of, where the platform repeats it; it counts only when `isOwn` (G3). */
   readonly originId?: string;
-  /** Of a room's occupant: the address the service vouches for. Rights hang on it alone, never on a nick (A4). */
+  /** Of a room's occupant: the address the service vouches for. Rights hang on it alone, never on a nick (A4). Where the room hides it from others, the source has the occupant's id instead (G7). */
   readonly verifiedUser?: string;
   /** What our account is called in that place, as the platform confirmed it: the name by which people call it there. */
   readonly ownName?: string;
@@ -55,6 +55,8 @@ export interface HeardDeletion extends HeardBase {
 /** Somebody is in the place and reads along, without a word; told as often as it is seen (H7). */
 export interface HeardReader extends HeardBase {
   readonly kind: "reader";
+  /** The occupant's address by which other accounts of ours may have told of him before it was known who he is. */
+  readonly alias?: string;
 }
 
 /** Could not be read: kept with its raw form (16 KiB at most), and the cursor passes it (T2). */

@@ -38,9 +38,26 @@ export function isOwnDoor(platform: Platform): boolean {
   return platform === "console" || platform === "web" || platform === "http";
 }
 
-/** An account's id in the one form it is compared in: of a JID the bare address, in lower case (A4). */
+/** An account's id in the one form it is compared in: of a JID the bare address, in lower case (A4). An occupant's id is no JID. */
 export function accountId(platform: Platform, id: string): string {
+  if (isOccupantAddress(id)) return id;
   return platform === "xmpp" ? (id.split("/", 1)[0] ?? "").toLowerCase() : id;
+}
+
+/** Of a room's occupant, by the id that the room's service gave him; his account is not known. */
+export function occupantAddress(room: string, occupantId: string): string {
+  return `${room}?occupant=${occupantId}`;
+}
+
+export function isOccupantAddress(id: string): boolean {
+  return id.includes("?occupant=");
+}
+
+/** Whether the place shows no account of the author's: no right can hang on one. */
+export function isAddressHidden({ platform, chatType, scopeId, userId, userIdAlt }: Source): boolean {
+  if (platform !== "xmpp" || (chatType === "dm" && scopeId === undefined)) return false;
+  const vouched = chatType === "dm" ? userId : userIdAlt;
+  return vouched === undefined || isOccupantAddress(vouched);
 }
 
 /** Who spoke, as keys and places name them: the stable alternate id wins (K3). `""` when the platform does not say. */
@@ -104,6 +121,11 @@ export function cleanText(text: string): string {
     .toWellFormed()
     .replaceAll("\0", "\uFFFD")
     .replace(/[^\P{Cc}\t\n]/gu, "");
+}
+
+/** Whether nothing of a text can be seen: blanks of every width, control and format characters, fillers. */
+export function isBlank(text: string): boolean {
+  return !/[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/u.test(text);
 }
 
 /** S6 for every text of a source. An id that was nothing but control characters is then empty, which means absent. */

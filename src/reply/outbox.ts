@@ -37,6 +37,8 @@ export class Outbox {
   /** Lanes at work, with the head that was written as `sending` when the lane was empty, and its worker still on the way out. */
   readonly #lanes = new Map<string, { done: Promise<void>; head: DeliveryRow | null }>();
   readonly #timers = new Map<string, () => void>();
+  /** What is under way, by its lane; aborted when the platform has shown it. */
+  readonly #sending = new Map<string, { readonly id: number; readonly shown: AbortController }>();
   /** Heads that an earlier process was sending, of channels that look back. */
   readonly #held = new Map<string, DeliveryRow>();
   readonly #abort = new AbortController();
@@ -89,8 +91,10 @@ export class Outbox {
     }
   }
 
-  /** The platform has shown the words of that lane's head: the lane goes on. */
-  confirmed(lane: string): void {
+  /** The platform has shown that delivery: whoever waits for a sign of it need not, and its lane goes on. */
+  confirmed({ lane, deliveryId }: { lane: string; deliveryId: number }): void {
+    const sending = this.#sending.get(lane);
+    if (sending?.id === deliveryId) sending.shown.abort();
     if (!this.#held.delete(lane)) return;
     this.#next(lane).catch((cause) => this.#fault(lane, cause));
   }
@@ -195,14 +199,19 @@ export class Outbox {
 
   /** A sender that throws has a bug: whether the words left is not known then. */
   async #hand(row: DeliveryRow, text: string, sender: MessageSender): Promise<SendResult> {
+    const shown = new AbortController();
+    const isShown = new Promise<SendResult>((resolve) => {
+      shown.signal.addEventListener("abort", () => resolve({ kind: "sent" }), { once: true });
+    });
+    this.#sending.set(row.lane, { id: row.id, shown });
+    const signal = AbortSignal.any([this.#abort.signal, shown.signal]);
     try {
-      return await sender.send(row.target, text, {
-        idempotencyKey: originIdOf(row),
-        signal: this.#abort.signal,
-      });
+      return await Promise.race([isShown, sender.send(row.target, text, { idempotencyKey: originIdOf(row), signal })]);
     } catch (cause) {
       this.#options.onFault(asTertuliaError(cause));
       return { kind: "unknown", reason: "the channel failed" };
+    } finally {
+      this.#sending.delete(row.lane);
     }
   }
 

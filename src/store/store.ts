@@ -195,7 +195,10 @@ export interface DeleteEvent extends EventBase {
 export interface ReaderEvent extends EventBase {
   readonly kind: "reader";
   readonly source: Source;
+  /** One of our agents is nobody else: only the alias goes then. */
   readonly author: Author;
+  /** The same reader by an id under which he is no one any more: it is known now who he is. */
+  readonly alias?: string;
 }
 
 /** Words of an agent spoken from one of its sessions into another door (H1). */
@@ -326,9 +329,8 @@ export type AdmitOutcome =
   | {
       readonly kind: "own";
       readonly messageId: number | null;
-      readonly deliveryId: number | null;
-      /** Of the delivery. */
-      readonly lane: string | null;
+      /** The delivery that they are the echo of. */
+      readonly shown: { readonly deliveryId: number; readonly lane: string } | null;
     }
   | { readonly kind: "noted" }
   /** An edit or a deletion; null where nothing was to be changed. */

@@ -1,32 +1,43 @@
 import { cleanText } from "../message/source.ts";
 import type { TurnEvent, TurnResult } from "../runtime/runtime.ts";
+import { MarkStream, type ShownMarks, withoutMark } from "./leading-mark.ts";
 
 /** Everything that a runtime says comes into a turn through here: what is told at any door is what is stored (O7, S6). */
 
 const HIGH_HALF = /[\uD800-\uDBFF]$/;
+const NOTHING_SHOWN: ShownMarks = new Set();
 
-/** One turn's words as they come. The chunks that were taken, and the rest, are together what `cleanText` makes of the whole. */
+/** One turn's words as they come: cleaned, and without the mark that was shown (G2). The chunks and the rest are together `toldWords` of the whole. */
 export class WordStream {
   /** The first half of a character whose second half may still come. */
   #half = "";
+  readonly #mark: MarkStream;
+
+  constructor(shown: ShownMarks = NOTHING_SHOWN) {
+    this.#mark = new MarkStream(shown);
+  }
 
   take(chunk: string): string {
     const text = this.#half + chunk;
     this.#half = HIGH_HALF.exec(text)?.[0] ?? "";
-    return cleanText(this.#half === "" ? text : text.slice(0, -1));
+    return this.#mark.take(cleanText(this.#half === "" ? text : text.slice(0, -1)));
   }
 
   /** Nothing more comes: a half that waits stays one. */
   rest(): string {
-    const rest = cleanText(this.#half);
+    const rest = this.#mark.take(cleanText(this.#half));
     this.#half = "";
-    return rest;
+    return rest + this.#mark.rest();
   }
 }
 
-export function cleanResult(result: TurnResult): TurnResult {
+export function toldWords(text: string, shown: ShownMarks): string {
+  return withoutMark(cleanText(text), shown);
+}
+
+export function cleanResult(result: TurnResult, shown: ShownMarks = NOTHING_SHOWN): TurnResult {
   const { text, failure } = result;
-  const cleaned = { ...result, text: cleanText(text) };
+  const cleaned = { ...result, text: toldWords(text, shown) };
   return failure === undefined ? cleaned : { ...cleaned, failure: { ...failure, message: cleanText(failure.message) } };
 }
 

@@ -2,7 +2,7 @@ import { type Config, rulesFor } from "../config.ts";
 import { sourceOfConversation } from "../context/door-line.ts";
 import { promptOf } from "../context/prompt.ts";
 import type { ContextGround } from "../context/settings.ts";
-import { asSeenBy, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
+import { asSeenBy, marksIn, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
 import { oneLine } from "../context/untrusted.ts";
 import type { Person } from "../conversation/person.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
@@ -24,8 +24,9 @@ import type {
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import { describeSpan } from "../util/span.ts";
-import { cleanAside, cleanResult } from "./agent-words.ts";
+import { cleanAside, cleanResult, WordStream } from "./agent-words.ts";
 import type { OpenQuestion } from "./command/command.ts";
+import { shownMarks } from "./leading-mark.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
 import { type TurnLimits, watchLimits } from "./turn-limits.ts";
@@ -378,6 +379,8 @@ export class TurnRunner {
     const { config, ground, clock, ids } = this.#options;
     const agent = { cold: lease.cold, how: lease.how, history: runtime.history };
     const input = turnInputFor(material, agent, { config, ground, now: clock.now(), nonce: ids.token() });
+    const shown = shownMarks(marksIn(material, agent, { config, ground }));
+    live.words = new WordStream(shown);
     const marking = this.#mark(live, {
       prompt: {
         text: promptOf(input),
@@ -403,7 +406,7 @@ export class TurnRunner {
     try {
       const turn = lease.session
         .turn(input, { signal: live.signal, onEvent: (event) => this.#hear(run, event) })
-        .then(cleanResult);
+        .then((result) => cleanResult(result, shown));
       const result = await Promise.race([turn, patience.over]);
       this.#options.events.step({ kind: "heard", turnId: live.turn.id });
       if (result === "given_up") turn.catch(this.#options.onFault);

@@ -31,6 +31,15 @@ export interface PersonInRoom {
   readonly told: string[];
 }
 
+export interface RoomServerOptions {
+  /** The service vouches for nobody. */
+  readonly anonymous?: boolean;
+  /** It gives every message another id, and repeats nothing of its author's. */
+  readonly rewritesIds?: boolean;
+  /** It shows addresses to these accounts only. */
+  readonly shownTo?: readonly string[];
+}
+
 /**
  * A service with rooms, as channels of our own port see it: whatever is said in a room is given to all that are in it, its author too, in
  * one order and under one id. Nicks are free to choose; addresses are the service's to vouch for.
@@ -41,6 +50,7 @@ export class RoomServer {
   readonly #sent = new Map<string, string>();
   readonly #accounts = new Map<string, AgentAccount>();
   readonly #isOpen: boolean;
+  readonly #rewritesIds: boolean;
   #next = 0;
   /** Every channel that was ever made and started, and what became of it. */
   readonly starts: string[] = [];
@@ -50,9 +60,15 @@ export class RoomServer {
   /** Words of accounts' own reach them so much later; nothing else waits. */
   onSend: ((line: Line) => Promise<void>) | null = null;
 
-  /** `anonymous`: the service vouches for nobody. */
-  constructor({ anonymous = false } = {}) {
+  /** Accounts that are shown addresses where the room hides them; everybody else is told occupants' ids. */
+  readonly #shownTo: readonly string[] | null;
+  /** Addresses of whoever is there, by occupant's address: as long as they are there. */
+  readonly #present = new Map<string, string>();
+
+  constructor({ anonymous = false, rewritesIds = false, shownTo }: RoomServerOptions = {}) {
     this.#isOpen = !anonymous;
+    this.#rewritesIds = rewritesIds;
+    this.#shownTo = shownTo ?? null;
   }
 
   readonly createChannel = (config: AccountConfig): Channel => {
@@ -74,7 +90,11 @@ export class RoomServer {
       status: () => ({ state: "online" }),
       isMe: ({ chatId, userIdAlt, userName }: Source) =>
         config.rooms.some(({ jid }) => jid === chatId) &&
-        (userIdAlt === undefined ? userName === account.nick : userIdAlt === config.id),
+        (userIdAlt === undefined
+          ? userName === account.nick
+          : [config.id, occupant(`${chatId}`, config.id)].includes(userIdAlt)),
+      addressOf: ({ userId, userIdAlt }: Source) =>
+        this.#shownTo?.includes(config.id) ? this.#present.get(userIdAlt ?? userId ?? "") : undefined,
       sender: this.#senderOf(account),
       typing: {
         start: ({ chatId }) => void this.typing.push(`${config.id} writes in ${chatId}`),
@@ -133,6 +153,11 @@ export class RoomServer {
 
   readonly #told = new Map<string, string[]>();
 
+  /** He is not there any more: nobody is shown his address. */
+  leaves(jid: string, { room = "core" } = {}): void {
+    this.#present.delete(occupant(`${room}@${SERVICE}`, jid));
+  }
+
   /** Somebody speaks under the account of an agent, and not through the gateway: another client of it, or a script. */
   async speaksAs(account: string, text: string, more: Partial<HeardMessage> & { room?: string } = {}): Promise<string> {
     const { nick, config } = this.#accounts.get(account)!;
@@ -157,7 +182,7 @@ export class RoomServer {
   #senderOf(account: AgentAccount): MessageSender {
     return {
       recognisesRepeats: true,
-      send: async (target: Target, text: string, { idempotencyKey }): Promise<SendResult> => {
+      send: async (target: Target, text: string, { idempotencyKey, signal }): Promise<SendResult> => {
         if (account.inbox === null) return { kind: "offline", reason: "not connected" };
         if (!target.chatId.endsWith(`@${SERVICE}`)) {
           this.#told.get(target.chatId)?.push(text);
@@ -166,6 +191,15 @@ export class RoomServer {
         const room = target.chatId.split("@")[0]!;
         const known = this.#sent.get(idempotencyKey);
         if (known !== undefined) return { kind: "sent", externalId: known };
+        if (this.#rewritesIds) {
+          await this.#shows({ nick: account.nick, jid: account.config.id, room, text, more: {} });
+          // Nothing that comes back is known again by its id.
+          return await new Promise((resolve) => {
+            const giveUp = (): void => resolve({ kind: "unknown", reason: "no sign of it" });
+            signal.addEventListener("abort", giveUp, { once: true });
+            if (signal.aborted) giveUp();
+          });
+        }
         const id = await this.#shows({
           nick: account.nick,
           jid: account.config.id,
@@ -235,11 +269,20 @@ export class RoomServer {
       messageId: id,
     };
     const target: Target = { door: "push", platform: "xmpp", account: config.id, scopeId: SERVICE, chatId };
+    const hidden = this.#shownTo === null ? null : occupant(chatId, jid);
+    if (hidden !== null) this.#present.set(hidden, jid);
+    const isShown = hidden === null || this.#shownTo?.includes(config.id) === true;
     const vouched = {
       ownName: config.nick ?? config.id.split("@")[0]!,
-      ...(this.#isOpen ? { verifiedUser: jid } : {}),
+      ...(this.#isOpen ? { verifiedUser: isShown ? jid : hidden } : {}),
     };
-    return { source, target, saidAt: 0, isOwn: jid === config.id, ...vouched };
+    return {
+      source: hidden === null ? source : { ...source, userId: hidden },
+      target,
+      saidAt: 0,
+      isOwn: jid === config.id,
+      ...vouched,
+    };
   }
 
   /** Everybody in the room hears it, each for himself. */
@@ -249,6 +292,10 @@ export class RoomServer {
     );
     await Promise.all(there.map((account) => account.inbox?.hear([heardBy(account)])));
   }
+}
+
+function occupant(room: string, jid: string): string {
+  return `${room}?occupant=${Buffer.from(jid).toString("base64")}`;
 }
 
 interface AgentAccount {

@@ -68,6 +68,11 @@ export class XmppScene {
   }
   #isConfigured = false;
 
+  /** Somebody of the configuration, whether or not he is in the room. */
+  knows(id: string, jid: string, name: string): void {
+    this.#people[id] = { name, accounts: [{ platform: "xmpp", id: jid }] };
+  }
+
   async agent(name: string): Promise<void> {
     const user = await this.stage.account(name);
     this.agents.push({ name, jid: `${user}@${this.server.domain}` });

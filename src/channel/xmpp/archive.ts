@@ -10,6 +10,8 @@ export interface Archived {
   /** Epoch ms, by the archive's clock. */
   readonly at: number;
   readonly message: Element;
+  /** The author's bare address, where the archive itself vouches for it. */
+  readonly author?: string;
 }
 
 export interface Page {
@@ -17,8 +19,12 @@ export interface Page {
   readonly isLast: boolean;
 }
 
-/** From where on: after an archive's id, from a time on, or only the newest. */
-export type From = { readonly after: string } | { readonly start: number } | { readonly newest: true };
+/** From where on: after an archive's id, from a time on, only the newest; or what one address has said between two times. */
+export type From =
+  | { readonly after: string }
+  | { readonly start: number }
+  | { readonly newest: true }
+  | { readonly with: string; readonly start: number; readonly end: number };
 
 export const MAM = "urn:xmpp:mam:2";
 const RSM = "http://jabber.org/protocol/rsm";
@@ -41,7 +47,7 @@ export class Archive {
     this.#count += 1;
     const queryid = `mam-${this.#count}`;
     const query = xml("query", { xmlns: MAM, queryid });
-    if ("start" in from) query.append(this.#form(new Date(from.start).toISOString()));
+    if ("start" in from) query.append(this.#form(from));
     const set = xml("set", { xmlns: RSM }, xml("max", {}, String(max)));
     if ("after" in from) set.append(xml("after", {}, from.after));
     if ("newest" in from) set.append(xml("before"));
@@ -74,7 +80,15 @@ export class Archive {
     return true;
   }
 
-  #form(start: string): Element {
+  /** Whether it can be asked for what one address has said. Rejects with the archive's error. */
+  async knowsAuthors(of: string): Promise<boolean> {
+    const { xml } = this.#connection;
+    const answer = await this.#connection.ask(xml("iq", { type: "get", to: of }, xml("query", { xmlns: MAM })));
+    const fields = answer.getChild("query", MAM)?.getChild("x", "jabber:x:data")?.getChildren("field") ?? [];
+    return fields.some(({ attrs }) => attrs.var === "with");
+  }
+
+  #form(from: Extract<From, { start: number }>): Element {
     const { xml } = this.#connection;
     const field = (name: string, value: string, type?: string): Element =>
       xml("field", { var: name, ...(type === undefined ? {} : { type }) }, xml("value", {}, value));
@@ -82,7 +96,8 @@ export class Archive {
       "x",
       { xmlns: "jabber:x:data", type: "submit" },
       field("FORM_TYPE", MAM, "hidden"),
-      field("start", start),
+      field("start", new Date(from.start).toISOString()),
+      ...("with" in from ? [field("end", new Date(from.end).toISOString()), field("with", from.with)] : []),
     );
   }
 }

@@ -1,3 +1,5 @@
+import { normalized } from "../../util/normalized.ts";
+
 /** Addresses. The bare part is compared in lower case, a resource (a nick) as it is, in one Unicode form. */
 
 export function bareOf(jid: string): string {
@@ -7,7 +9,7 @@ export function bareOf(jid: string): string {
 
 export function resourceOf(jid: string): string {
   const slash = jid.indexOf("/");
-  return slash < 0 ? "" : jid.slice(slash + 1).normalize("NFC");
+  return slash < 0 ? "" : normalized(jid.slice(slash + 1), "NFC");
 }
 
 export function domainOf(jid: string): string {

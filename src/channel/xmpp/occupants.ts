@@ -1,4 +1,5 @@
 import type { Element } from "@xmpp/client";
+import { normalized } from "../../util/normalized.ts";
 import { bareOf, resourceOf } from "./jid.ts";
 
 /** Who is in a room, by nick, as its service says. */
@@ -12,7 +13,19 @@ export interface Occupant {
 /** More than any room we know of has; those beyond it are heard, but nobody vouches for them. */
 const MOST_OCCUPANTS = 20_000;
 export const MUC_USER = "http://jabber.org/protocol/muc#user";
+/** The room shows addresses to everybody. */
+export const NON_ANONYMOUS = "muc_nonanonymous";
 export const OCCUPANT_ID = "urn:xmpp:occupant-id:0";
+
+/**
+ * The bare address that a room's stanza says somebody has (XEP-0045). An occupant can put one in himself: where there are two that
+ * differ, one of them is a lie, and neither counts.
+ */
+export function addressIn(stanza: Element): string | undefined {
+  const items = stanza.getChildren("x", MUC_USER).flatMap((x) => x.getChildren("item"));
+  const [address, ...others] = new Set(items.flatMap(({ attrs }) => (attrs.jid ? [bareOf(attrs.jid)] : [])));
+  return others.length === 0 ? address : undefined;
+}
 
 export interface RoomPresence {
   readonly nick: string;
@@ -24,14 +37,13 @@ export interface RoomPresence {
   readonly reason?: string;
   readonly actor?: string;
   readonly isDestroyed: boolean;
-  readonly isModerator: boolean;
 }
 
 export function readPresence(stanza: Element): RoomPresence {
   const nick = resourceOf(stanza.attrs.from ?? "");
   const x = stanza.getChild("x", MUC_USER);
   const item = x?.getChild("item");
-  const jid = item?.attrs.jid;
+  const jid = addressIn(stanza);
   const occupantId = stanza.getChild("occupant-id", OCCUPANT_ID)?.attrs.id;
   const destroyed = x?.getChild("destroy");
   const reason = (destroyed ?? item)?.getChildText("reason");
@@ -40,10 +52,9 @@ export function readPresence(stanza: Element): RoomPresence {
     nick,
     isGone: stanza.attrs.type === "unavailable",
     codes: new Set(x?.getChildren("status").map(({ attrs }) => attrs.code ?? "")),
-    occupant: { nick, ...(jid ? { jid: bareOf(jid) } : {}), ...(occupantId ? { occupantId } : {}) },
+    occupant: { nick, ...(jid === undefined ? {} : { jid }), ...(occupantId ? { occupantId } : {}) },
     isDestroyed: destroyed !== undefined,
-    isModerator: item?.attrs.role === "moderator",
-    ...(item?.attrs.nick ? { newNick: item.attrs.nick.normalize("NFC") } : {}),
+    ...(item?.attrs.nick ? { newNick: normalized(item.attrs.nick, "NFC") } : {}),
     ...(reason ? { reason } : {}),
     ...(actor ? { actor } : {}),
   };
@@ -80,7 +91,8 @@ export class Occupants {
   withJid(jid: string): Occupant | undefined {
     return this.#byNick.values().find((occupant) => occupant.jid === jid);
   }
-  get size(): number {
-    return this.#byNick.size;
+  /** Whether somebody besides that nick is there, and the room does not show who it is. */
+  hasUnknown(own: string | undefined): boolean {
+    return this.#byNick.values().some(({ nick, jid }) => nick !== own && jid === undefined);
   }
 }

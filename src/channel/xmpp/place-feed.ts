@@ -21,6 +21,8 @@ export interface Overheard {
   readonly at?: number | undefined;
   /** In a room, of what is heard live: who had the nick when it came. */
   readonly speaker?: Speaker | undefined;
+  /** In an archive: the author's address, where the archive itself vouches for it. */
+  readonly author?: string | undefined;
 }
 
 export interface Speaker {
@@ -34,7 +36,7 @@ export interface PlaceFeedOptions {
   readonly place: string;
   /** Whose archive it is. */
   readonly owner: string;
-  readonly archive: Archive;
+  readonly archive: Pick<Archive, "page">;
   readonly hearing: HearsayQueue;
   readonly clock: Clock;
   readonly log: Log;
@@ -163,7 +165,7 @@ export class PlaceFeed {
     const { archive, owner, recall, log, place } = this.#options;
     try {
       const { messages } = await archive.page(owner, { newest: true }, RECALLED);
-      for (const { id, at, message } of messages) recall({ message, id, at, when: "history" });
+      for (const archived of messages) recall({ ...archived, when: "history" });
     } catch (err) {
       log.info({ err, place }, "xmpp: the messages before the last stop could not be read");
     }
@@ -175,9 +177,9 @@ export class PlaceFeed {
   ): Promise<void> {
     // What came live as well is heard as that; what the server had kept for us has its place here.
     const live = new Set(this.#buffer.filter(({ when }) => when === "live").map(({ id }) => id));
-    for (const { id, at, message } of messages) {
-      if (live.has(id)) continue;
-      if (!(await this.#putInTime({ message, id, at, when }, isOver))) return;
+    for (const archived of messages) {
+      if (live.has(archived.id)) continue;
+      if (!(await this.#putInTime({ ...archived, when }, isOver))) return;
     }
     await this.#options.hearing.settled();
   }

@@ -1,6 +1,7 @@
 import type { Element } from "@xmpp/client";
 import { cleanText } from "../../message/source.ts";
 import { bareOf, resourceOf } from "./jid.ts";
+import { addressIn, MUC_USER } from "./occupants.ts";
 
 /** What a message stanza says, before it is known who may be trusted with which part of it. */
 export interface Spoken {
@@ -25,8 +26,8 @@ export interface Spoken {
   /** XEP-0359, by whoever says that he gave it. */
   readonly stanzaIds: ReadonlyMap<string, string>;
   readonly occupantId?: string;
-  /** XEP-0045: the author's address, in an archived message. Who may see addresses finds a true one there; others may find a lie. */
-  readonly itemJid?: string;
+  /** XEP-0045: the author's address, in an archived message, as far as the message itself says: its author may have written it. */
+  readonly claimedJid?: string;
   /** A private message of a room, or what wants to be one. */
   readonly isOfRoom: boolean;
   readonly isInvitation: boolean;
@@ -46,9 +47,8 @@ export function readMessage(stanza: Element): Spoken {
   const repliesTo = stanza.getChild("reply", "urn:xmpp:reply:0")?.attrs.id;
   const body = bodyOf(stanza);
   const occupantId = stanza.getChild("occupant-id", "urn:xmpp:occupant-id:0")?.attrs.id;
-  // Its author may have put one in; the service's own stands last.
-  const room = stanza.getChildren("x", "http://jabber.org/protocol/muc#user").at(-1);
-  const itemJid = room?.getChild("item")?.attrs.jid;
+  const room = stanza.getChildren("x", MUC_USER);
+  const claimedJid = addressIn(stanza);
   const stamp = stampIn(stanza);
   return {
     type: typeOf(stanza.attrs.type),
@@ -57,8 +57,8 @@ export function readMessage(stanza: Element): Spoken {
     to,
     mentions: mentionsIn(stanza),
     stanzaIds: stanzaIdsIn(stanza),
-    isOfRoom: room !== undefined,
-    isInvitation: stanza.getChild("x", "jabber:x:conference") !== undefined || room?.getChild("invite") !== undefined,
+    isOfRoom: room.length > 0,
+    isInvitation: stanza.getChild("x", "jabber:x:conference") !== undefined || room.some((x) => x.getChild("invite")),
     isEncrypted: ENCRYPTIONS.some((xmlns) => stanza.getChildElements().some((child) => child.getNS() === xmlns)),
     ...(id ? { id } : {}),
     ...(originId ? { originId } : {}),
@@ -69,7 +69,7 @@ export function readMessage(stanza: Element): Spoken {
     ...(retracts === undefined ? {} : { retracts }),
     ...(repliesTo ? { repliesTo } : {}),
     ...(occupantId ? { occupantId } : {}),
-    ...(itemJid ? { itemJid: bareOf(itemJid) } : {}),
+    ...(claimedJid === undefined ? {} : { claimedJid }),
     ...(stamp === undefined ? {} : { stamp }),
   };
 }

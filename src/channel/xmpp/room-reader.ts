@@ -5,7 +5,7 @@ import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import { MAM } from "./archive.ts";
 import { type EchoMark, isOfAgent } from "./echo-mark.ts";
-import { OCCUPANT_ID, type Occupant, type Occupants } from "./occupants.ts";
+import { NON_ANONYMOUS, OCCUPANT_ID, type Occupant, type Occupants } from "./occupants.ts";
 import type { Overheard, Speaker } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
 import { idOf, readMessage, type Spoken } from "./read-stanza.ts";
@@ -23,7 +23,6 @@ export interface RoomView {
   /** Our own, as the room confirmed it. */
   readonly nick: string | undefined;
   readonly ownOccupantId: string | undefined;
-  readonly isModerator: boolean;
 }
 
 export interface RoomReaderOptions {
@@ -64,7 +63,21 @@ export class RoomReader {
   /** Who has this nick now; asked when the message comes, for nicks change hands. */
   speakerOf(nick: string): Speaker {
     const { occupants, nick: own } = this.#options.room;
-    return { verified: this.#vouched(occupants.called(nick)), isOwn: nick === own };
+    const verified = this.#vouched(occupants.called(nick));
+    return { verified, isOwn: nick === own || this.isUs(verified) };
+  }
+
+  /**
+   * Who an occupant is to all of us: an address that the room hides is for rights only (G7), even where this account is shown it. The
+   * nick where nobody vouches for more.
+   */
+  nameOf(who: { nick: string; verified: PrivateIdentity | null; occupantId: string | undefined }): string {
+    const { jid, features } = this.#options.room;
+    const { nick, verified, occupantId } = who;
+    if (verified === null) return `${jid}/${nick}`;
+    const isHidden = features.has(OCCUPANT_ID) && !features.has(NON_ANONYMOUS);
+    if (isHidden && occupantId !== undefined) return addressOf(jid, { occupantId });
+    return verified.jid ?? addressOf(jid, verified);
   }
 
   /** Of an old message, which carries no more than an occupant id. */
@@ -84,12 +97,12 @@ export class RoomReader {
   recall(overheard: Overheard): void {
     const spoken = readMessage(overheard.message);
     if (overheard.id === undefined || spoken.nick === "" || spoken.replaces !== undefined) return;
-    const speaker = this.#oldSpeaker(spoken);
+    const speaker = this.#oldSpeaker(spoken, overheard.author);
     const author = this.#authorOf(spoken, speaker);
     this.#note(spoken, { id: overheard.id, isOwn: speaker.isOwn, author, nick: spoken.nick });
   }
 
-  read({ message, when, id, at, speaker }: Overheard): Heard[] {
+  read({ message, when, id, at, speaker, author: vouchedFor }: Overheard): Heard[] {
     const spoken = readMessage(message);
     const isFromRoom = spoken.nick === "";
     const isSaid = spoken.type === "groupchat" && (spoken.body ?? "") !== "" && !isFromRoom;
@@ -97,7 +110,7 @@ export class RoomReader {
     if (!isSaid && spoken.retracts === undefined) return [];
     if (spoken.retracts !== undefined && spoken.retracts.isModeration !== isFromRoom) return [];
     const { clock, echoes, onEcho, room } = this.#options;
-    const by = isFromRoom ? { verified: null, isOwn: false } : (speaker ?? this.#oldSpeaker(spoken));
+    const by = isFromRoom ? { verified: null, isOwn: false } : (speaker ?? this.#oldSpeaker(spoken, vouchedFor));
     const author = this.#authorOf(spoken, by);
     const messageId = id ?? this.#numberFor(spoken, at);
     const eventId = `${room.jid}/${messageId}`;
@@ -110,7 +123,7 @@ export class RoomReader {
       saidAt: Math.min(at ?? (spoken.stamp?.by === room.jid ? spoken.stamp.at : clock.now()), clock.now()),
       isOwn: by.isOwn,
       ...(key === undefined ? {} : { originId: key }),
-      ...(by.verified === null ? {} : { verifiedUser: author }),
+      ...(by.verified === null ? {} : { verifiedUser: by.verified.jid ?? author }),
       ...(room.nick === undefined ? {} : { ownName: room.nick }),
     };
     if (spoken.retracts !== undefined) {
@@ -157,21 +170,32 @@ export class RoomReader {
     return occupant?.occupantId !== undefined && hasIds ? { occupantId: occupant.occupantId } : null;
   }
 
-  /** Of an old message only what the archive itself adds counts, and that where it is sure to add it. */
-  #oldSpeaker(spoken: Spoken): Speaker {
-    const { room, account, echoes } = this.#options;
-    const { itemJid, occupantId } = spoken;
-    const byJid = itemJid === undefined ? null : { verified: { jid: itemJid }, isOwn: itemJid === account };
-    if (byJid !== null && room.features.has("muc_nonanonymous")) return byJid;
-    if (occupantId !== undefined && room.features.has(OCCUPANT_ID))
-      return { verified: this.identify(occupantId), isOwn: occupantId === room.ownOccupantId };
-    if (byJid !== null && room.isModerator) return byJid;
-    return { verified: null, isOwn: echoes.keyOf(idOf(spoken)) !== undefined };
+  /**
+   * G8: an address in an old message is its author's word, whatever the room shows today. What counts is the occupant's id, which the
+   * service always sets anew, or `author`, for whom the archive itself vouches.
+   */
+  #oldSpeaker(spoken: Spoken, author: string | undefined): Speaker {
+    const { occupantId } = spoken;
+    const verified =
+      occupantId !== undefined && this.#options.room.features.has(OCCUPANT_ID)
+        ? this.identify(occupantId)
+        : author === undefined
+          ? null
+          : { jid: author };
+    const isOwn =
+      verified === null ? this.#options.echoes.isSaid(idOf(spoken), spoken.body ?? "") : this.isUs(verified);
+    return { verified, isOwn };
+  }
+
+  /** Under whatever nick: another client of our account is in the room too. */
+  isUs(identity: PrivateIdentity | null): boolean {
+    const { room, account } = this.#options;
+    if (identity === null) return false;
+    return identity.jid === undefined ? identity.occupantId === room.ownOccupantId : identity.jid === account;
   }
 
   #authorOf(spoken: Spoken, { verified }: Speaker): string {
-    const { jid } = this.#options.room;
-    return verified === null ? `${jid}/${spoken.nick}` : (verified.jid ?? addressOf(jid, verified));
+    return this.nameOf({ nick: spoken.nick, verified, occupantId: spoken.occupantId });
   }
 
   #note(spoken: Spoken, known: KnownMessage): void {

@@ -6,8 +6,10 @@ import { Archive } from "./archive.ts";
 import { createEchoMark } from "./echo-mark.ts";
 import { HearsayQueue } from "./hearsay-queue.ts";
 import { bareOf, localOf } from "./jid.ts";
+import { OCCUPANT_ID } from "./occupants.ts";
 import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
 import { pause } from "./pause.ts";
+import { readAddress } from "./private-address.ts";
 import { XmppConnection } from "./xmpp-connection.ts";
 import { XmppDirect } from "./xmpp-direct.ts";
 import { XmppRoom } from "./xmpp-room.ts";
@@ -65,7 +67,12 @@ class XmppChannel implements Channel {
     switch (state.is) {
       case "online": {
         const problems = [...rooms.values()].flatMap((room) => problemOf(room));
-        return problems.length === 0 ? { state: "online" } : { state: "online", problems };
+        const hidden = [...rooms.values()].flatMap((room) => hiddenIn(room));
+        return {
+          state: "online",
+          ...(problems.length === 0 ? {} : { problems }),
+          ...(hidden.length === 0 ? {} : { hidden }),
+        };
       }
       case "connecting":
         return { state: "connecting" };
@@ -95,6 +102,12 @@ class XmppChannel implements Channel {
   isMe({ chatId, userId }: Source): boolean {
     const room = this.#parts?.rooms.get(bareOf(chatId ?? ""));
     return room !== undefined && userId !== undefined && room.isMe(userId);
+  }
+
+  addressOf({ userId, userIdAlt }: Source): string | undefined {
+    const at = readAddress(userIdAlt ?? userId ?? "");
+    const room = at === null ? undefined : this.#parts?.rooms.get(at.room);
+    return room?.reader.identify(at?.identity.occupantId)?.jid;
   }
 
   #assemble(hearing: HearsayQueue, inbox: Inbox): Parts {
@@ -226,6 +239,14 @@ function problemOf({ jid, state }: XmppRoom): string[] {
     case "closed":
       return [`Not in ${jid}: ${state.reason}.`];
   }
+}
+
+function hiddenIn({ jid, state, hidesAddresses, features }: XmppRoom): string[] {
+  if (state.is !== "joined" || !hidesAddresses) return [];
+  const rest = features.has(OCCUPANT_ID)
+    ? "it goes by what another account of this gateway is shown there."
+    : "whoever writes there is a guest.";
+  return [`${jid} hides addresses from this account: ${rest}`];
 }
 
 function describeStatus(status: ChannelStatus): string {

@@ -54,6 +54,8 @@ interface Partner {
   readonly address: string;
   readonly user: string;
   readonly name: string;
+  /** Our own account, in the room under another nick. */
+  readonly isUs: boolean;
 }
 
 /**
@@ -208,7 +210,7 @@ export class XmppDirect {
       source,
       target,
       saidAt: Math.min(at ?? clock.now(), clock.now()),
-      isOwn,
+      isOwn: isOwn || partner.isUs,
       ...(key === undefined ? {} : { originId: key }),
       verifiedUser: author.userId,
     };
@@ -256,14 +258,16 @@ export class XmppDirect {
     speaker: Speaker | undefined,
   ): Partner | null {
     const room = this.#options.roomOf(bare);
-    if (room === undefined) return { chatId: bare, address: bare, user: bare, name: localOf(bare) || bare };
+    if (room === undefined)
+      return { chatId: bare, address: bare, user: bare, name: localOf(bare) || bare, isUs: false };
     // An old private message says no more than a nick, which may be another one's by now.
     const identity = speaker === undefined ? room.reader.identify(spoken.occupantId) : speaker.verified;
     if (identity === null) return null;
     const address = addressOf(room.jid, identity);
+    const isUs = room.reader.isUs(identity);
     return identity.jid === undefined
-      ? { chatId: address, scopeId: room.service, address, user: address, name: nick }
-      : { chatId: identity.jid, address, user: identity.jid, name: nick };
+      ? { chatId: address, scopeId: room.service, address, user: address, name: nick, isUs }
+      : { chatId: identity.jid, address, user: identity.jid, name: nick, isUs };
   }
 
   #tell({ bare, nick }: { bare: string; nick: string }): void {

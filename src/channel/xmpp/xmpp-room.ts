@@ -6,13 +6,14 @@ import type { EchoMark } from "./echo-mark.ts";
 import type { HearsayQueue } from "./hearsay-queue.ts";
 import { StanzaError } from "./iq-desk.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
-import { Occupants, type RoomPresence, readPresence } from "./occupants.ts";
+import { NON_ANONYMOUS, OCCUPANT_ID, Occupants, type RoomPresence, readPresence } from "./occupants.ts";
 import type { XmppPace } from "./options.ts";
 import { pause, within } from "./pause.ts";
 import { PlaceFeed } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
 import { readMessage } from "./read-stanza.ts";
 import { Recent } from "./recent.ts";
+import { RoomArchive } from "./room-archive.ts";
 import { RoomReader, type RoomView } from "./room-reader.ts";
 import type { XmppConnection } from "./xmpp-connection.ts";
 
@@ -74,7 +75,6 @@ export class XmppRoom implements RoomView {
   #state: RoomState = { is: "away", reason: "not joined yet" };
   #features = new Set<string>();
   #ownOccupantId: string | undefined;
-  #isModerator = false;
   #isArchiveClosed = false;
   #name: string | undefined;
   #topic: string | undefined;
@@ -98,7 +98,7 @@ export class XmppRoom implements RoomView {
     this.#feed = new PlaceFeed({
       place: this.jid,
       owner: this.jid,
-      archive,
+      archive: new RoomArchive(archive, { hasOccupantIds: () => this.#features.has(OCCUPANT_ID) }),
       hearing,
       clock,
       log,
@@ -127,8 +127,10 @@ export class XmppRoom implements RoomView {
   get ownOccupantId(): string | undefined {
     return this.#ownOccupantId;
   }
-  get isModerator(): boolean {
-    return this.#isModerator;
+
+  /** Somebody is there whose address this account is not shown. */
+  get hidesAddresses(): boolean {
+    return this.occupants.hasUnknown(this.nick);
   }
 
   /** A new session: joins, and reads what was missed. */
@@ -188,17 +190,19 @@ export class XmppRoom implements RoomView {
     }
     const isOwn = presence.codes.has("110") || (presence.isGone && presence.nick === this.nick);
     this.occupants.note(presence);
-    if (!isOwn && !presence.isGone) this.#noteReader(presence.nick);
     if (isOwn) this.#ownPresence(presence);
+    if (!presence.isGone) this.#noteReader(presence.nick);
     else if (presence.isGone && presence.nick === this.#options.nick) this.#takeNickBack();
   }
 
   /** Whoever is there reads along (H7). Each is told of once in this channel's life. */
   #noteReader(nick: string): void {
     const { connection, clock, hearing } = this.#options;
-    const { verified } = this.reader.speakerOf(nick);
-    const author = verified === null ? `${this.jid}/${nick}` : (verified.jid ?? addressOf(this.jid, verified));
-    if (author === connection.address || this.#readers.get(author) === true) return;
+    const { verified, isOwn } = this.reader.speakerOf(nick);
+    const author = this.reader.nameOf({ nick, verified, occupantId: this.occupants.called(nick)?.occupantId });
+    const alias = this.#aliasOf(nick);
+    const told = `${author} ${alias}`;
+    if (this.#readers.get(told) === true || (isOwn && alias === undefined)) return;
     const at = { platform: "xmpp", account: connection.address, scopeId: this.service, chatId: this.jid } as const;
     const isIn = hearing.put({
       place: this.jid,
@@ -209,12 +213,22 @@ export class XmppRoom implements RoomView {
           source: { ...at, chatName: this.name, chatType: "group", userId: author, userName: nick, isBot: false },
           target: { door: "push", ...at },
           saidAt: clock.now(),
-          isOwn: false,
-          ...(verified === null ? {} : { verifiedUser: author }),
+          isOwn,
+          ...(verified === null ? {} : { verifiedUser: verified.jid ?? author }),
+          ...(alias === undefined ? {} : { alias }),
         },
       ],
     });
-    if (isIn) this.#readers.set(author, true);
+    if (isIn) this.#readers.set(told, true);
+  }
+
+  /** How he is known to accounts that are not shown his address; undefined where there is none to be told. */
+  #aliasOf(nick: string): string | undefined {
+    const occupant = this.occupants.called(nick);
+    const isOpen = this.#features.has(NON_ANONYMOUS) || !this.#features.has(OCCUPANT_ID);
+    if (occupant?.occupantId === undefined || isOpen) return undefined;
+    const isKnown = occupant.jid !== undefined || nick === this.nick;
+    return isKnown ? addressOf(this.jid, { occupantId: occupant.occupantId }) : undefined;
   }
 
   /** A groupchat message. */
@@ -358,7 +372,6 @@ export class XmppRoom implements RoomView {
         return;
       }
       this.#ownOccupantId = presence.occupant.occupantId;
-      this.#isModerator = presence.isModerator;
       this.#joinedAt ??= this.#options.clock.now();
       this.#state = { is: "joined", nick: presence.nick };
       this.#onOwnPresence?.(presence);

@@ -60,8 +60,9 @@ export class XmppSender implements MessageSender, TypingShower {
     if (!connection.isOnline) return { kind: "offline", reason: this.#options.whyDown() };
     const way = this.#wayTo(target);
     if ("kind" in way) return way;
-    const id = echoes.idOf(idempotencyKey);
-    const stanza = this.#stanza(target, way, cleanXml(text), id);
+    const words = cleanXml(text);
+    const id = echoes.idOf(idempotencyKey, words);
+    const stanza = this.#stanza(target, way, words, id);
     const bytes = Buffer.byteLength(stanza.toString());
     if (bytes > STANZA_LIMIT.limit) {
       const reason = `The message takes ${bytes} bytes on the wire; XMPP servers take ${STANZA_LIMIT.limit} at most.`;

@@ -50,6 +50,7 @@ import {
   guestSpoke,
   humanSpoke,
   isLooping,
+  noteReader,
 } from "./rooms.ts";
 import {
   type ConversationRecord,
@@ -126,7 +127,7 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
       case "job":
         return admitJob(context, event);
       case "reader":
-        addReader(db, placeFor(db, batch.agent, event.source), event.author, batch.now);
+        noteReader(db, placeFor(db, batch.agent, event.source), event, batch.now);
         return { kind: "noted" };
       case "own":
         return admitOwn(context, event);
@@ -845,7 +846,7 @@ function answerable(
 function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   const { db, batch, now } = context;
   const known = seen(db, batch.account, event.eventId);
-  if (known !== undefined) return { kind: "own", messageId: known.message_id, deliveryId: null, lane: null };
+  if (known !== undefined) return { kind: "own", messageId: known.message_id, shown: null };
   const { platform, chatId = "", messageId: externalId } = event.source;
   const { originId, text, isHistory } = event;
   const echo = { platform, chatId, externalId, originId, text, isHistory, account: batch.account };
@@ -853,7 +854,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
   if (delivery !== undefined) {
     confirmDelivery(db, delivery, externalId);
     remember(db, batch, event.eventId, delivery.message_id);
-    return { kind: "own", messageId: delivery.message_id, deliveryId: delivery.id, lane: delivery.lane };
+    return { kind: "own", messageId: delivery.message_id, shown: { deliveryId: delivery.id, lane: delivery.lane } };
   }
   const placeId = placeFor(db, batch.agent, event.source);
   const stored =
@@ -870,7 +871,7 @@ function admitOwn(context: Context, event: OwnEvent): AdmitOutcome {
       ...(externalId === undefined ? {} : { externalId }),
     });
   remember(db, batch, event.eventId, messageId);
-  return { kind: "own", messageId, deliveryId: null, lane: null };
+  return { kind: "own", messageId, shown: null };
 }
 
 /** T6: each agent's account brings it; the first one changes the message, for all of them. */

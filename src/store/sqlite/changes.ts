@@ -47,8 +47,8 @@ function isAuthor(message: MessageRecord, author: Author): boolean {
   return message.author_kind === author.kind && message.author_id === author.id;
 }
 
-function byline({ author_id, author_name }: MessageRecord): { author: string } {
-  return { author: author_name ?? author_id };
+function byline({ author_id, author_name }: MessageRecord): { author: string; authorId: string } {
+  return { author: author_name ?? author_id, authorId: author_id };
 }
 
 function cut(text: string): string {

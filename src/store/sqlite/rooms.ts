@@ -13,6 +13,7 @@ import { accountId, type Platform } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import { readOriginId } from "../../reply/origin-id.ts";
 import { deliveryText } from "../../reply/render-notice.ts";
+import type { ReaderEvent } from "../store.ts";
 import type { Database } from "./database.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
@@ -28,6 +29,12 @@ export function addReader(db: Database, placeId: number, author: Author, now: nu
     author.id,
     now,
   );
+}
+
+/** Who he is holds from now on: what he was taken for is nobody (G7). */
+export function noteReader(db: Database, placeId: number, { author, alias }: ReaderEvent, now: number): void {
+  if (alias !== undefined) db.run("DELETE FROM place_reader WHERE place_id = ? AND id = ?", placeId, alias);
+  addReader(db, placeId, author, now);
 }
 
 /** Whether anybody but that person is known to read along in a place. */

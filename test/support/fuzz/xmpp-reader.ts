@@ -86,7 +86,7 @@ export function xmppReader(): FuzzTarget {
   const features = new Set(["urn:xmpp:sid:0", "urn:xmpp:mam:2", "urn:xmpp:occupant-id:0", "muc_nonanonymous"]);
   const room = { jid: ROOM, service: "rooms.example.org", name: "Core", topic: undefined, features, occupants };
   const reader = new RoomReader({
-    room: { ...room, nick: "nova", ownOccupantId: "own", isModerator: false },
+    room: { ...room, nick: "nova", ownOccupantId: "own" },
     account: ACCOUNT,
     clock: systemClock,
     echoes: createEchoMark("secret"),
@@ -100,7 +100,7 @@ export function xmppReader(): FuzzTarget {
       RoomReader["read"]
     >[0])) {
       if (heard.kind !== "message") continue;
-      meaningOf(heard, whoWrote(heard, HOUSE, null), HOUSE, false);
+      meaningOf(heard, whoWrote(heard, HOUSE, { colleague: null, address: null }), HOUSE, false);
     }
   };
   return {
