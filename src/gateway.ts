@@ -277,8 +277,8 @@ export class Gateway {
   }
 
   #runtimesOptions(): RuntimesOptions {
-    const { clock = systemClock, chance = Math.random, runtimes = {} } = this.#options;
-    return { clock, chance, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
+    const { clock = systemClock, chance = Math.random, runtimes = {}, log } = this.#options;
+    return { clock, chance, log, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
   }
 
   #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {

@@ -10,10 +10,12 @@ import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.t
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import type { Clock } from "./util/clock.ts";
+import type { Log } from "./util/log.ts";
 
 export interface RuntimesOptions {
   readonly clock: Clock;
   readonly chance: () => number;
+  readonly log?: Log;
   /** What a session's agent signs in with at this gateway, scoped to that session (A6, B9); without it agents get none. */
   readonly tokenFor?: (sessionId: string) => string;
   /** By name or by kind, instead of the built-in ones. */
@@ -30,7 +32,11 @@ export function endLeftovers({ home }: Config): void {
   new Leftovers(home).end();
 }
 
-function createRuntime(config: Config, name: string, { clock, chance, given, tokenFor }: RuntimesOptions): Runtime {
+function createRuntime(
+  config: Config,
+  name: string,
+  { clock, chance, log, given, tokenFor }: RuntimesOptions,
+): Runtime {
   const runtime = config.runtimes[name]!;
   const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
@@ -47,6 +53,7 @@ function createRuntime(config: Config, name: string, { clock, chance, given, tok
         inherited,
         home: config.home,
         clock,
+        log,
         ...(tokenFor === undefined ? {} : { tokenFor }),
       });
     }

@@ -68,6 +68,8 @@ export interface HistoryLine {
   readonly role: "user" | "assistant" | "mark";
   /** As rendered for the agent: `[name]` and `[YOU]` are added when rendering (G2). */
   readonly text: string;
+  /** Of an assistant's line, where it is not `text`: what the agent itself has said, which is nothing of words that were sent for it. */
+  readonly said?: string;
 }
 
 export type OpenedHow = "created" | "resumed" | "loaded" | "primed";

@@ -309,7 +309,7 @@ describe("nothing to say", () => {
     story(async (stage) => {
       const alice = stage.alice();
       const words = await alice.says("say");
-      expect(await alice.hears(words)).toContain("empty answer");
+      expect(await alice.hears(words)).toContain("gave an empty answer.");
       expect(await alice.fate(words)).toMatchObject({ fate: "failed", reason: "empty" });
       expect(alice.shows()).toHaveLength(1);
       expect(await alice.transcript()).toEqual(["user: say", "mark (failed): empty"]);

@@ -4,6 +4,8 @@ import type { PermissionOption, PlanEntry, ToolState, TurnResult } from "../runt
 /** What an update means to a turn. */
 export type Said =
   | { readonly type: "text" | "thought"; readonly text: string; readonly usage?: Usage }
+  /** A message of a person's, told again. */
+  | { readonly type: "echo"; readonly text: string }
   | { readonly type: "tool"; readonly id: string; readonly title?: string; readonly state?: ToolState }
   | { readonly type: "plan"; readonly entries: readonly PlanEntry[] }
   | { readonly type: "context"; readonly used: number; readonly size: number };
@@ -42,10 +44,14 @@ export function readUpdate(params: unknown): { readonly sessionId: unknown; read
 /** Null for kinds and contents that mean nothing to a turn. */
 export function readSaid(update: Fields): Said | null {
   switch (update.sessionUpdate) {
+    case "user_message_chunk": {
+      const text = textIn(update.content);
+      return text === null ? null : { type: "echo", text };
+    }
     case "agent_message_chunk":
     case "agent_thought_chunk": {
-      const text = isFields(update.content) && update.content.type === "text" ? update.content.text : null;
-      if (typeof text !== "string") return null;
+      const text = textIn(update.content);
+      if (text === null) return null;
       const usage = readUsage(metaOf(update).usage);
       const type = update.sessionUpdate === "agent_message_chunk" ? "text" : "thought";
       return { type, text, ...(usage === null ? {} : { usage }) };
@@ -155,6 +161,10 @@ export function isFields(value: unknown): value is Fields {
 
 function metaOf(fields: Fields): Fields {
   return isFields(fields._meta) ? fields._meta : {};
+}
+
+function textIn(content: unknown): string | null {
+  return isFields(content) && content.type === "text" && typeof content.text === "string" ? content.text : null;
 }
 
 function isCount(value: unknown): value is number {
