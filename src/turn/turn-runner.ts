@@ -26,6 +26,7 @@ import type { IdSource } from "../util/ids.ts";
 import { describeSpan } from "../util/span.ts";
 import type { OpenQuestion } from "./command/command.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
+import { PartialMark } from "./partial-mark.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
 import { type TurnLimits, watchLimits } from "./turn-limits.ts";
 
@@ -68,6 +69,7 @@ interface Run {
   readonly runtime: Runtime;
   readonly place: EventPlace;
   readonly limits: TurnLimits;
+  readonly partial: PartialMark;
 }
 
 /** What the agent answered, and on what. */
@@ -301,7 +303,14 @@ export class TurnRunner {
       idleMs: config.turn.turnIdleTimeoutMs,
       totalMs: config.turn.turnTimeoutMs,
     });
-    const run: Run = { live, material, runtime, place: placeOf(material), limits };
+    const run: Run = {
+      live,
+      material,
+      runtime,
+      place: placeOf(material),
+      limits,
+      partial: new PartialMark(clock.now()),
+    };
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
@@ -441,7 +450,8 @@ export class TurnRunner {
     };
   }
 
-  async #hear({ live, limits }: Run, event: TurnEvent): Promise<void> {
+  async #hear({ live, limits, partial }: Run, event: TurnEvent): Promise<void> {
+    const now = this.#options.clock.now();
     limits.sign();
     if (event.type === "permission") {
       await this.#ask(live, limits, event);
@@ -459,11 +469,13 @@ export class TurnRunner {
       if (live.stopReason !== null) return;
       if (live.text === "" && event.text !== "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
       live.say(event.text);
-      if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
+      const mayBeKept = live.shown || live.hasEffects;
+      if (mayBeKept && partial.isDue(live.text.length, now)) await this.#mark(live, { partial: live.text });
     }
     if (event.type === "tool") {
       live.hasEffects = true;
-      await this.#mark(live, { effects: "possible", ...(live.text === "" ? {} : { partial: live.text }) });
+      const isDue = partial.isDueBeforeTool(live.text.length, now);
+      await this.#mark(live, { effects: "possible", ...(isDue ? { partial: live.text } : {}) });
       live.tool(event);
     }
   }
