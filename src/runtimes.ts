@@ -11,6 +11,8 @@ import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import type { Clock } from "./util/clock.ts";
 import type { Log } from "./util/log.ts";
+import { isLoopback } from "./util/loopback.ts";
+import { createFetch } from "./util/outgoing.ts";
 
 export interface RuntimesOptions {
   readonly clock: Clock;
@@ -38,6 +40,8 @@ function createRuntime(
   { clock, chance, log, given, tokenFor }: RuntimesOptions,
 ): Runtime {
   const runtime = config.runtimes[name]!;
+  const { proxies } = config;
+  const fetch = createFetch(proxies);
   const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
   switch (runtime.kind) {
@@ -58,7 +62,7 @@ function createRuntime(
       });
     }
     case "hermes":
-      return createHermesRuntime({ ...runtime, name, clock, chance });
+      return createHermesRuntime({ ...runtime, name, clock, chance, fetch, proxies });
     case "http": {
       const { preset, baseUrl, window, headers, ...model } = runtime;
       const written = {
@@ -67,7 +71,16 @@ function createRuntime(
         ...(window === undefined ? {} : { window }),
       };
       const server = preset === undefined ? written : withPreset(preset, written);
-      return createHttpRuntime({ name, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+      return createHttpRuntime({
+        name,
+        clock,
+        chance,
+        fetch,
+        proxies,
+        ...model,
+        ...server,
+        baseUrl: server.baseUrl ?? "",
+      });
     }
   }
 }
@@ -137,6 +150,5 @@ function withEndpoint(url: string | undefined): { endpoint?: string } {
 function localAddress(url: string | undefined): string | null {
   if (url === undefined || !URL.canParse(url)) return null;
   const { protocol, hostname, host, pathname } = new URL(url);
-  const isLocal = hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-  return isLocal ? `${protocol}//${host}${pathname.replace(/\/$/, "")}` : null;
+  return isLoopback({ hostname }) ? `${protocol}//${host}${pathname.replace(/\/$/, "")}` : null;
 }

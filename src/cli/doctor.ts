@@ -75,6 +75,7 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     folderFinding(config.home),
     ...fileFindings(config),
     diskFinding(config.home),
+    ...proxyFindings(config),
     lock,
     ...(holder === null ? [] : await gatewayFindings(config)),
     schema,
@@ -134,6 +135,19 @@ function diskFinding(home: string): Finding {
   const remedy = "Free some disk space: without it messages are refused.";
   if (free < NO_SPACE) return { check, state: "unusable", text, remedy };
   return free < LITTLE_SPACE ? { check, state: "warn", text, remedy } : { check, state: "ok", text };
+}
+
+/** Without user and password. */
+function proxyFindings({ proxies }: Config): readonly Finding[] {
+  if (proxies === undefined) return [];
+  const { http, https = http, except } = proxies;
+  const ways = [
+    ...(http === undefined ? [] : [`http through ${new URL(http).host}`]),
+    ...(https === undefined ? [] : [`https through ${new URL(https).host}`]),
+  ];
+  const left = except === "" ? "" : `, nor what NO_PROXY names (${except})`;
+  const text = `models are asked by ${ways.join(", ")} (HTTP_PROXY, HTTPS_PROXY); never this machine${left}`;
+  return [{ check: "proxy", state: "ok", text }];
 }
 
 function nearestFolder(path: string): string {

@@ -62,6 +62,8 @@ export interface Scene {
   /** Host and port. */
   readonly where: string;
   readonly model: string;
+  /** There may be a proxy on the way. */
+  readonly isProxied?: boolean;
   /** The server is on this machine: which program it probably is. */
   readonly localProgram: string | null;
   /** Takes secrets out of a text of the server's. */
@@ -261,8 +263,10 @@ function nameOfStatus(status: number, { code, message }: ServerError): TroubleNa
   return match?.[3] ?? "request-refused";
 }
 
-function unreachableSentence({ where, localProgram }: Scene, trouble: Trouble): string {
+function unreachableSentence({ where, localProgram, isProxied = false }: Scene, trouble: Trouble): string {
   const code = codeIn(trouble);
+  const proxy = "the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY choose";
+  if (isProxied) return `${where} cannot be reached (${code}). Check base_url, the network, and ${proxy}.`;
   if (code === "BAD_PORT")
     return `The port in ${where} is one that is not asked by rule. Let the server listen on another.`;
   if (/ENOTFOUND|EAI_AGAIN/.test(code)) return `The name in ${where} cannot be found. Check base_url and the network.`;
