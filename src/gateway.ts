@@ -658,8 +658,20 @@ export class Gateway {
   }
 
   #prune(): void {
-    this.#store.keep({ kind: "prune", now: this.#clock.now() }, this.#holdClaim()).catch((cause) => this.#fault(cause));
+    this.#forgetPruned().catch((cause) => this.#fault(cause));
     this.#cancelPrune = this.#clock.after(PRUNE_MS, () => this.#prune());
+  }
+
+  /** What the agents of pruned sessions have kept goes with them. One that cannot be forgotten stops no other. */
+  async #forgetPruned(): Promise<void> {
+    const { forgotten = [] } = await this.#store.keep({ kind: "prune", now: this.#clock.now() }, this.#holdClaim());
+    for (const { sessionId, runtime, ref } of forgotten) {
+      await this.pool.drop(sessionId);
+      await this.#runtimes
+        .get(runtime)
+        ?.forget(ref)
+        .catch((cause) => this.#fault(cause));
+    }
   }
 
   #fault(cause: unknown): void {

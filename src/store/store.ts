@@ -582,6 +582,8 @@ export type KeepChange =
 export interface KeepResult {
   /** Rows that a prune removed. */
   readonly removed: number;
+  /** By what the runtimes know the sessions that a prune removed. */
+  readonly forgotten?: readonly { readonly sessionId: string; readonly runtime: string; readonly ref: string }[];
   /** Of an import. */
   readonly imported?: ImportResult;
 }
