@@ -480,7 +480,16 @@ export class Gateway {
   async agentState({ id, currentSession, ...conversation }: ConversationRow): Promise<AgentState> {
     const states = currentSession === null ? [] : await this.#store.runtimeStates(currentSession);
     const runtime = runtimeOf(this.config, conversation);
-    return agentStateOf(await this.#store.agentState(id), { runtime, states });
+    const known = states.map((state) => ({ ...state, ref: this.#idIn(state, currentSession) }));
+    return agentStateOf(await this.#store.agentState(id), { runtime, states: known });
+  }
+
+  /** A session's plain id at its runtime; where the gateway keeps the history it is the gateway's own. */
+  #idIn({ runtime: name, ref }: { readonly runtime: string; readonly ref: string | null }, sessionId: string | null) {
+    const runtime = this.#runtimes.get(name);
+    if (ref === null || runtime === undefined) return null;
+    if (runtime.history === "gateway") return sessionId;
+    return runtime.idOf === undefined ? ref : runtime.idOf(ref);
   }
 
   /** Merges keys of others into it. Throws `conversation_unknown`. */

@@ -493,6 +493,16 @@ export interface Usage {
   readonly input: number;
   readonly output: number;
   readonly cachedInput?: number;
+  readonly cacheWrite?: number;
+}
+
+/** Of a session, in all; the last prompt alone. */
+export interface SessionTokens {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+  readonly lastPrompt: number;
 }
 
 export interface Settled {
@@ -832,7 +842,7 @@ export interface SessionRow {
   readonly endReason: string | null;
   readonly lastHumanAt: number | null;
   readonly suspended: string | null;
-  readonly tokens: Usage;
+  readonly tokens: SessionTokens;
 }
 export interface EntryRow {
   readonly seq: number;

@@ -56,6 +56,7 @@ export function createAcpRuntime(options: AcpRuntimeOptions): Runtime {
     open: (request) => runtime.open(request),
     probe: (signal) => runtime.probe(signal),
     forget: (ref) => runtime.forget(ref),
+    idOf: (ref) => readRef(ref)?.id ?? null,
     close: () => runtime.close(),
   };
 }

@@ -117,18 +117,21 @@ export function readUsage(usage: unknown): Usage | null {
     "candidatesTokenCount",
   );
   const cachedInput = first("cachedReadTokens", "cached_read_tokens", "cachedTokens", "cachedContentTokenCount");
+  const cacheWrite = first("cachedWriteTokens", "cached_write_tokens");
   if (input === undefined && output === undefined) return null;
-  return { input: input ?? 0, output: output ?? 0, ...(cachedInput === undefined ? {} : { cachedInput }) };
+  return {
+    input: input ?? 0,
+    output: output ?? 0,
+    ...(cachedInput === undefined ? {} : { cachedInput }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite }),
+  };
 }
 
 export function sumOf(a: Usage | null, b: Usage): Usage {
   if (a === null) return b;
-  const cached = (a.cachedInput ?? 0) + (b.cachedInput ?? 0);
-  return {
-    input: a.input + b.input,
-    output: a.output + b.output,
-    ...(a.cachedInput === undefined && b.cachedInput === undefined ? {} : { cachedInput: cached }),
-  };
+  const both = (name: "cachedInput" | "cacheWrite"): Partial<Usage> =>
+    a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) };
+  return { input: a.input + b.input, output: a.output + b.output, ...both("cachedInput"), ...both("cacheWrite") };
 }
 
 export interface Question {

@@ -308,8 +308,13 @@ const count = z.number().nonnegative();
 const usageShape = z.object({
   prompt_tokens: count,
   completion_tokens: count.nullish(),
-  prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  prompt_tokens_details: z
+    .object({ cached_tokens: count.nullish(), cache_write_tokens: count.nullish() })
+    .nullish()
+    .catch(null),
   prompt_cache_hit_tokens: count.nullish(),
+  cache_read_input_tokens: count.nullish(),
+  cache_creation_input_tokens: count.nullish(),
 });
 const choiceShape = z
   .object({ delta: message, message, text: words, finish_reason: words })
@@ -320,11 +325,14 @@ const chunkShape = z
 type Chunk = z.output<typeof chunkShape>;
 
 function usageOf(usage: z.infer<typeof usageShape>): Usage {
-  const cached = usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens;
+  const details = usage.prompt_tokens_details;
+  const cached = details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.cache_read_input_tokens;
+  const written = details?.cache_write_tokens ?? usage.cache_creation_input_tokens;
   return {
     input: usage.prompt_tokens,
     output: usage.completion_tokens ?? 0,
     ...(cached == null ? {} : { cachedInput: cached }),
+    ...(written == null ? {} : { cacheWrite: written }),
   };
 }
 
