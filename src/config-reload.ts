@@ -6,7 +6,15 @@ import type { Platform } from "./message/source.ts";
 /** What of a new configuration can hold while the gateway runs (A3). */
 
 /** Read once, when the gateway is built. */
-const AT_START = ["home", "http", "log", "pool", "delivery", "client"] as const satisfies readonly (keyof Config)[];
+const AT_START = [
+  "home",
+  "http",
+  "log",
+  "pool",
+  "delivery",
+  "client",
+  "proxies",
+] as const satisfies readonly (keyof Config)[];
 
 export interface Reloaded {
   readonly config: Config;

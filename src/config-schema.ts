@@ -147,6 +147,7 @@ export const acpRuntime = section({
     z.string({ error: "a text" }),
   ).default({}),
   context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name)).optional(),
+  quiet_time: duration("0ms", "500ms").optional(),
 }).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
   error: "preset or command is needed",
 });

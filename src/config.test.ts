@@ -365,6 +365,11 @@ describe("E2: what is not understood stops the start", () => {
     expect(refused("preset: emacs")).toContain("demo, opencode, gemini, claude, codex, hermes, qwen");
     expect(refused("command: x, context_file: ../AGENTS.md")).toContain("a file name such as AGENTS.md, or none");
     expect(refused("command: x, env: { 1A: b }")).toContain("the name of a variable");
+    // F-ACP-01: 0 is said by 0ms, as every duration is.
+    expect(agent("command: mine, quiet_time: 0ms")).toMatchObject({ quietMs: 0 });
+    expect(agent("preset: gemini, quiet_time: 250ms")).toMatchObject({ quietMs: 250 });
+    for (const odd of ["501ms", "1s", "0", "-1ms"])
+      expect(refused(`command: x, quiet_time: ${odd}`)).toContain("a duration from 0ms to 500ms");
     expect(
       inheritedEnvironment({ PATH: "/bin", TERTULIA_MODEL_KEY: "k", TERTULIA_HOME: "/h", NOTHING: undefined }),
     ).toEqual({
@@ -434,7 +439,7 @@ describe("G-CFG-01: bad values do not pass the start", () => {
 
   test("E2: G-CFG-01: no duration is longer than a timer can hold", () => {
     const durations = configKeys().filter(({ allowed }) => allowed.startsWith("a duration"));
-    expect(durations).toHaveLength(10);
+    expect(durations).toHaveLength(11);
     for (const { path } of durations.filter((key) => !key.path.includes("*"))) {
       const [section, key] = path.split(".");
       expect(refusal(`${section}: { ${key}: 25d }`)).toContain(`${path}: "25d" is not allowed`);

@@ -39,6 +39,7 @@ import { TertuliaError } from "./errors.ts";
 import { accountId, type ChatType, type Platform, type Source } from "./message/source.ts";
 import type { AdmitRules, BusyMode } from "./store/store.ts";
 import { isRecord } from "./util/is-record.ts";
+import type { Proxies } from "./util/outgoing.ts";
 
 export {
   type AgentPreset,
@@ -64,6 +65,8 @@ export interface Config {
   };
   /** What a command that talks to a running gateway brings along (A6). */
   readonly client: { readonly token?: string; readonly sessionId?: string; readonly hermesSessionId?: string };
+  /** Those of the environment that requests of ours go out through; absent where there is none. */
+  readonly proxies?: Proxies;
   readonly timezone: string;
   /** Port 0 takes any free one. `auto`: a truly local request needs no token (A4). */
   readonly http: {
@@ -211,6 +214,8 @@ export interface AcpAgentConfig {
   readonly env: Readonly<Record<string, string>>;
   /** Where it reads the stable part; null for in its first prompt. */
   readonly contextFile?: string | null;
+  /** Words that come after the answer to their prompt are waited for so long. */
+  readonly quietMs?: number;
 }
 
 /** A Hermes gateway with its API server on. */
@@ -292,7 +297,8 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
   const problems =
     settings === undefined ? found : [...found, ...unreadablePersonas(settings, file, dirname(configFile))];
   const model = modelFromEnvironment(variables);
-  const all = [...dotEnv.problems, ...shadowed, ...problems, ...model.problems];
+  const proxied = proxiesIn(variables);
+  const all = [...dotEnv.problems, ...shadowed, ...problems, ...model.problems, ...proxied.problems];
   if (settings === undefined || all.length > 0) throw invalid(all);
   if (model.runtime !== undefined) {
     const name = settings.default_agent ?? Object.keys(settings.agents)[0] ?? "main";
@@ -313,6 +319,7 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
       out: join(home, "out"),
       watched: [configFile, join(dirname(configFile), ".env"), ...personasOf(settings, dirname(configFile))],
     },
+    ...present({ proxies: proxied.proxies }),
     client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),
     ...build(settings, { baseFolder: dirname(configFile) }),
     digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
@@ -335,6 +342,23 @@ function unreadablePersonas({ agents }: Settings, file: ConfigFile, baseFolder: 
     if (persona === undefined || readOptional(resolve(baseFolder, persona)) !== null) return [];
     return [refusal(file, ["agents", name, "persona"], "the path of a text file that is there").line];
   });
+}
+
+/** Small letters go before large ones, as everywhere else; `proxy.example:3128` is http. What is no address stops the start: nothing goes past it in silence. */
+function proxiesIn(variables: Environment): { proxies?: Proxies; problems: string[] } {
+  const problems: string[] = [];
+  const read = (...names: string[]): string | undefined => {
+    const name = names.flatMap((one) => [one, one.toUpperCase()]).find((one) => given(variables[one]) !== undefined);
+    if (name === undefined) return undefined;
+    const written = given(variables[name])!;
+    const url = URL.parse(/^[a-z][a-z\d+.-]*:\/\//i.test(written) ? written : `http://${written}`);
+    if (url !== null && /^https?:$/.test(url.protocol)) return url.href;
+    problems.push(`${name} is no http or https address; what it holds is not shown, as it can be a password`);
+    return undefined;
+  };
+  const addresses = present({ http: read("http_proxy", "all_proxy"), https: read("https_proxy", "all_proxy") });
+  if (Object.keys(addresses).length === 0) return { problems };
+  return { proxies: { ...addresses, except: given(variables.no_proxy) ?? given(variables.NO_PROXY) ?? "" }, problems };
 }
 
 /** TERTULIA_MODEL_URL, _NAME and _KEY turn the default agent into that model. */
@@ -650,9 +674,9 @@ function digestConfig(written: Settings["digest"], home: string | null): DigestC
 }
 
 function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {
-  const { kind, preset, command, args, env, context_file } = written;
+  const { kind, preset, command, args, env, context_file, quiet_time: quietMs } = written;
   const contextFile = context_file === "none" ? null : context_file;
-  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile }) };
+  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile, quietMs }) };
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

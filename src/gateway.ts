@@ -288,8 +288,8 @@ export class Gateway {
   }
 
   #runtimesOptions(): RuntimesOptions {
-    const { clock = systemClock, chance = Math.random, runtimes = {} } = this.#options;
-    return { clock, chance, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
+    const { clock = systemClock, chance = Math.random, runtimes = {}, log } = this.#options;
+    return { clock, chance, log, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
   }
 
   #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {
@@ -501,7 +501,16 @@ export class Gateway {
   async agentState({ id, currentSession, ...conversation }: ConversationRow): Promise<AgentState> {
     const states = currentSession === null ? [] : await this.#store.runtimeStates(currentSession);
     const runtime = runtimeOf(this.config, conversation);
-    return agentStateOf(await this.#store.agentState(id), { runtime, states });
+    const known = states.map((state) => ({ ...state, ref: this.#idIn(state, currentSession) }));
+    return agentStateOf(await this.#store.agentState(id), { runtime, states: known });
+  }
+
+  /** A session's plain id at its runtime; where the gateway keeps the history it is the gateway's own. */
+  #idIn({ runtime: name, ref }: { readonly runtime: string; readonly ref: string | null }, sessionId: string | null) {
+    const runtime = this.#runtimes.get(name);
+    if (ref === null || runtime === undefined) return null;
+    if (runtime.history === "gateway") return sessionId;
+    return runtime.idOf === undefined ? ref : runtime.idOf(ref);
   }
 
   /** Merges keys of others into it. Throws `conversation_unknown`. */
@@ -679,8 +688,20 @@ export class Gateway {
   }
 
   #prune(): void {
-    this.#store.keep({ kind: "prune", now: this.#clock.now() }, this.#holdClaim()).catch((cause) => this.#fault(cause));
+    this.#forgetPruned().catch((cause) => this.#fault(cause));
     this.#cancelPrune = this.#clock.after(PRUNE_MS, () => this.#prune());
+  }
+
+  /** What the agents of pruned sessions have kept goes with them. One that cannot be forgotten stops no other. */
+  async #forgetPruned(): Promise<void> {
+    const { forgotten = [] } = await this.#store.keep({ kind: "prune", now: this.#clock.now() }, this.#holdClaim());
+    for (const { sessionId, runtime, ref } of forgotten) {
+      await this.pool.drop(sessionId);
+      await this.#runtimes
+        .get(runtime)
+        ?.forget(ref)
+        .catch((cause) => this.#fault(cause));
+    }
   }
 
   #fault(cause: unknown): void {

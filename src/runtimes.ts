@@ -10,10 +10,14 @@ import { createHttpRuntime, DEFAULT_WINDOW } from "./runtime/http/http-runtime.t
 import { withPreset } from "./runtime/http/presets.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import type { Clock } from "./util/clock.ts";
+import type { Log } from "./util/log.ts";
+import { isLoopback } from "./util/loopback.ts";
+import { createFetch } from "./util/outgoing.ts";
 
 export interface RuntimesOptions {
   readonly clock: Clock;
   readonly chance: () => number;
+  readonly log?: Log;
   /** What a session's agent signs in with at this gateway, scoped to that session (A6, B9); without it agents get none. */
   readonly tokenFor?: (sessionId: string) => string;
   /** By name or by kind, instead of the built-in ones. */
@@ -30,8 +34,14 @@ export function endLeftovers({ home }: Config): void {
   new Leftovers(home).end();
 }
 
-function createRuntime(config: Config, name: string, { clock, chance, given, tokenFor }: RuntimesOptions): Runtime {
+function createRuntime(
+  config: Config,
+  name: string,
+  { clock, chance, log, given, tokenFor }: RuntimesOptions,
+): Runtime {
   const runtime = config.runtimes[name]!;
+  const { proxies } = config;
+  const fetch = createFetch(proxies);
   const other = given?.[name] ?? given?.[runtime.kind];
   if (other !== undefined) return other;
   switch (runtime.kind) {
@@ -47,11 +57,12 @@ function createRuntime(config: Config, name: string, { clock, chance, given, tok
         inherited,
         home: config.home,
         clock,
+        log,
         ...(tokenFor === undefined ? {} : { tokenFor }),
       });
     }
     case "hermes":
-      return createHermesRuntime({ ...runtime, name, clock, chance });
+      return createHermesRuntime({ ...runtime, name, clock, chance, fetch, proxies });
     case "http": {
       const { preset, baseUrl, window, headers, ...model } = runtime;
       const written = {
@@ -60,7 +71,16 @@ function createRuntime(config: Config, name: string, { clock, chance, given, tok
         ...(window === undefined ? {} : { window }),
       };
       const server = preset === undefined ? written : withPreset(preset, written);
-      return createHttpRuntime({ name, clock, chance, ...model, ...server, baseUrl: server.baseUrl ?? "" });
+      return createHttpRuntime({
+        name,
+        clock,
+        chance,
+        fetch,
+        proxies,
+        ...model,
+        ...server,
+        baseUrl: server.baseUrl ?? "",
+      });
     }
   }
 }
@@ -130,6 +150,5 @@ function withEndpoint(url: string | undefined): { endpoint?: string } {
 function localAddress(url: string | undefined): string | null {
   if (url === undefined || !URL.canParse(url)) return null;
   const { protocol, hostname, host, pathname } = new URL(url);
-  const isLocal = hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-  return isLocal ? `${protocol}//${host}${pathname.replace(/\/$/, "")}` : null;
+  return isLoopback({ hostname }) ? `${protocol}//${host}${pathname.replace(/\/$/, "")}` : null;
 }

@@ -5,6 +5,7 @@ import type { WireEvent } from "../channel/console/transcript.ts";
 import type { Config } from "../config.ts";
 import { asTertuliaError, isErrorCode, TertuliaError } from "../errors.ts";
 import { readLock } from "../store/sqlite/lock.ts";
+import { createDirectFetch } from "../util/outgoing.ts";
 
 /** A gateway that holds the lock but has not said where it listens is starting. */
 const START_MS = 5_000;
@@ -46,6 +47,8 @@ export type StreamItem =
 export async function connect(config: Config): Promise<Client> {
   let address: string | null = await findGateway(config);
   const token = config.client.token ?? readToken(config.files.token);
+  // The gateway is on this machine, and a proxy has no business with the token.
+  const fetch = createDirectFetch(config.proxies);
 
   async function request(path: string, init: RequestInit): Promise<Response> {
     const base = address ?? (await findGateway(config));

@@ -5,6 +5,7 @@ import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../
 import { silentPlatforms } from "../config-reload.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Platform } from "../message/source.ts";
+import { Workspaces } from "../runtime/acp/workspace.ts";
 import { createRuntimes } from "../runtimes.ts";
 import { Database } from "../store/sqlite/database.ts";
 import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
@@ -75,11 +76,13 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     folderFinding(config.home),
     ...fileFindings(config),
     diskFinding(config.home),
+    ...proxyFindings(config),
     lock,
     ...(holder === null ? [] : await gatewayFindings(config)),
     schema,
     // What cannot be read is said once.
     ...(schema.state === "ok" ? [contentFinding(config.files.state, holder), await refusedFinding(config)] : []),
+    ...(schema.state === "ok" ? await workspaceFindings(config) : []),
     ...(await Promise.all(Object.values(config.agents).map((agent) => agentFinding(config, agent)))),
     ...openDoorFindings(config),
     ...silentPlatforms(config).map(silenceFinding),
@@ -134,6 +137,19 @@ function diskFinding(home: string): Finding {
   const remedy = "Free some disk space: without it messages are refused.";
   if (free < NO_SPACE) return { check, state: "unusable", text, remedy };
   return free < LITTLE_SPACE ? { check, state: "warn", text, remedy } : { check, state: "ok", text };
+}
+
+/** Without user and password. */
+function proxyFindings({ proxies }: Config): readonly Finding[] {
+  if (proxies === undefined) return [];
+  const { http, https = http, except } = proxies;
+  const ways = [
+    ...(http === undefined ? [] : [`http through ${new URL(http).host}`]),
+    ...(https === undefined ? [] : [`https through ${new URL(https).host}`]),
+  ];
+  const left = except === "" ? "" : `, nor what NO_PROXY names (${except})`;
+  const text = `models are asked by ${ways.join(", ")} (HTTP_PROXY, HTTPS_PROXY); never this machine${left}`;
+  return [{ check: "proxy", state: "ok", text }];
 }
 
 function nearestFolder(path: string): string {
@@ -254,6 +270,31 @@ async function refusedFinding(config: Config): Promise<Finding> {
     return failed(check, cause);
   }
 }
+
+/** Folders that agents have worked in. Those of sessions that are gone are nobody's: a gateway ended before it could remove them. */
+async function workspaceFindings({ home, files }: Config): Promise<readonly Finding[]> {
+  const check = "workspace";
+  const folders = await new Workspaces(home).folders();
+  if (folders.length === 0 || !existsSync(files.state)) return [];
+  const { reader, close } = openSqliteReader(files.state);
+  try {
+    const left: string[] = [];
+    for (const folder of folders)
+      if ((await reader.session(folder)) === null) left.push(join(home, "workspace", folder));
+    const text = `${plural(folders.length, "folder")} of sessions`;
+    if (left.length === 0) return [{ check, state: "ok", text }];
+    const shown = [...left.slice(0, FOLDERS_SHOWN), ...(left.length > FOLDERS_SHOWN ? ["…"] : [])].join(" ");
+    return [
+      { check, state: "warn", text: `${text}; ${left.length} of sessions that are gone.`, remedy: `Remove: ${shown}` },
+    ];
+  } catch (cause) {
+    return [failed(check, cause)];
+  } finally {
+    close();
+  }
+}
+
+const FOLDERS_SHOWN = 3;
 
 // ---- agents and doors
 

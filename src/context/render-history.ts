@@ -37,15 +37,17 @@ export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
     const door = entry.platform === null ? "" : `, ${entry.platform}`;
     return {
       role: "assistant",
+      said: "",
       text: `[YOU] (said elsewhere${door}) ${undelivered(entry)}${eachLine(entry.text, escapeMark)}`,
     };
   }
   if (role === "mark") return { role, text: `(${mark}: ${entry.text})` };
-  const text =
+  const shown =
     role === "user" && entry.author !== null
       ? renderWords({ author: entry.author, body: entry.text }, showing)
       : undelivered(entry) + eachLine(entry.text, escapeOwnMark);
-  return { role, text: mark === null ? text : `${text} (${mark})` };
+  const text = mark === null ? shown : `${shown} (${mark})`;
+  return { role, text, ...(role === "user" || text === entry.text ? {} : { said: entry.text }) };
 }
 
 /** O4: own words carry it until they are. */

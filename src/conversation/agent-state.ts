@@ -49,8 +49,9 @@ export function agentStateOf(
     }[];
   },
 ): AgentState {
+  const names = new Set([now.runtime, ...now.states.map(({ runtime }) => runtime)]);
   const views = now.states.map((state): [string, RuntimeStateView] => [
-    state.runtime,
+    shortName(state.runtime, names),
     {
       session_id: state.ref,
       last_used_at: state.lastUsedAt === null ? null : new Date(state.lastUsedAt).toISOString(),
@@ -59,8 +60,15 @@ export function agentStateOf(
       seen_through: state.seenThrough,
     },
   ]);
-  const own = { runtime: now.runtime, runtime_state: Object.fromEntries(views) };
+  const own = { runtime: shortName(now.runtime, names), runtime_state: Object.fromEntries(views) };
   return mergeState(kept ?? { problem: UNREADABLE }, own) as unknown as AgentState;
+}
+
+/** One that is described in its agent (`hermes:mohe`) is called by its kind, where no other one is called so. */
+function shortName(name: string, names: ReadonlySet<string>): string {
+  const [kind = name] = name.split(":", 1);
+  const isOnly = [...names].every((other) => other === name || other.split(":", 1)[0] !== kind);
+  return isOnly ? kind : name;
 }
 
 /** The second over the first, map by map; lists and plain values are replaced whole. */

@@ -8,7 +8,7 @@ import { splitText } from "./split.ts";
 export function assembleReply(text: string, target: Target): Pick<Settlement, "outcome" | "parts"> {
   if (isSilence(text)) return { outcome: { state: "answered", silent: true } };
   if (text.trim() === "") {
-    const sentence = "The agent gave an empty answer, twice.";
+    const sentence = "The agent gave an empty answer.";
     const remedy = "Ask again, or in other words.";
     return {
       outcome: {

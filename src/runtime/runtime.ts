@@ -15,6 +15,8 @@ export interface Runtime {
   probe(signal: AbortSignal): Promise<RuntimeProbe>;
   /** The session will not be opened again. Safe to repeat. */
   forget(ref: string): Promise<void>;
+  /** The plain id by which it knows a session, for people and other programs; null where it has none. Without it the ref is that id. */
+  idOf?(ref: string): string | null;
   /** Ends everything; nothing of it lives on afterwards (B8). */
   close(): Promise<void>;
 }
@@ -68,6 +70,8 @@ export interface HistoryLine {
   readonly role: "user" | "assistant" | "mark";
   /** As rendered for the agent: `[name]` and `[YOU]` are added when rendering (G2). */
   readonly text: string;
+  /** Of an assistant's line, where it is not `text`: what the agent itself has said, which is nothing of words that were sent for it. */
+  readonly said?: string;
 }
 
 export type OpenedHow = "created" | "resumed" | "loaded" | "primed";
@@ -143,7 +147,12 @@ export interface PermissionOption {
 export interface TurnResult {
   readonly outcome: "done" | "cancelled" | "failed";
   readonly text: string;
-  readonly usage?: { readonly input: number; readonly output: number; readonly cachedInput?: number };
+  readonly usage?: {
+    readonly input: number;
+    readonly output: number;
+    readonly cachedInput?: number;
+    readonly cacheWrite?: number;
+  };
   /** Set exactly when `outcome` is `failed`. */
   readonly failure?: RuntimeFailure;
 }

@@ -512,6 +512,16 @@ export interface Usage {
   readonly input: number;
   readonly output: number;
   readonly cachedInput?: number;
+  readonly cacheWrite?: number;
+}
+
+/** Of a session, in all; the last prompt alone. */
+export interface SessionTokens {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+  readonly lastPrompt: number;
 }
 
 export interface Settled {
@@ -601,6 +611,8 @@ export type KeepChange =
 export interface KeepResult {
   /** Rows that a prune removed. */
   readonly removed: number;
+  /** By what the runtimes know the sessions that a prune removed. */
+  readonly forgotten?: readonly { readonly sessionId: string; readonly runtime: string; readonly ref: string }[];
   /** Of an import. */
   readonly imported?: ImportResult;
 }
@@ -850,7 +862,7 @@ export interface SessionRow {
   readonly endReason: string | null;
   readonly lastHumanAt: number | null;
   readonly suspended: string | null;
-  readonly tokens: Usage;
+  readonly tokens: SessionTokens;
 }
 export interface EntryRow {
   readonly seq: number;

@@ -3,17 +3,13 @@ import type { LiveTurn } from "./live-turn.ts";
 
 /** How often a turn is looked at, at least: its waits are seen then. */
 const LOOK_MS = 60_000;
-/** Partial text is made durable at most this often (T8). */
-const PARTIAL_MS = 1_000;
 
-/** The clocks of one running turn: its limits (T7), and when its partial text was last made durable. */
+/** The clocks of one running turn (T7). */
 export interface TurnLimits {
   /** The agent gave a sign of life. */
   sign(): void;
   /** The turn waits for what is not its agent's doing: until the way back is called, which is safe to repeat, nothing counts. */
   hold(): () => void;
-  /** Whether a second has passed since the partial text was last written; asking counts as writing. */
-  isPartialDue(): boolean;
   cancel(): void;
 }
 
@@ -23,7 +19,6 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
   let idleFrom = clock.now();
   let totalFrom = idleFrom;
   let lastCheck = idleFrom;
-  let lastPartial = idleFrom;
   let holds = 0;
   let cancel = (): void => undefined;
   const check = (): void => {
@@ -60,13 +55,6 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
         isHeld = false;
         sign();
       };
-    },
-    isPartialDue: () => {
-      const now = clock.now();
-      // A clock set back must not silence it for long.
-      if (now >= lastPartial && now - lastPartial < PARTIAL_MS) return false;
-      lastPartial = now;
-      return true;
     },
     cancel: () => cancel(),
   };

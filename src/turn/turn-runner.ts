@@ -28,6 +28,7 @@ import { cleanAside, cleanResult, WordStream } from "./agent-words.ts";
 import type { OpenQuestion } from "./command/command.ts";
 import { shownMarks } from "./leading-mark.ts";
 import { LiveTurn, type StopReason, type Watcher } from "./live-turn.ts";
+import { PartialMark } from "./partial-mark.ts";
 import { cancelledEnding, endingOf, failedBy, lostEnding, type TurnEnding } from "./turn-ending.ts";
 import { type TurnLimits, watchLimits } from "./turn-limits.ts";
 
@@ -70,6 +71,7 @@ interface Run {
   readonly runtime: Runtime;
   readonly place: EventPlace;
   readonly limits: TurnLimits;
+  readonly partial: PartialMark;
 }
 
 /** What the agent answered, and on what. */
@@ -303,7 +305,14 @@ export class TurnRunner {
       idleMs: config.turn.turnIdleTimeoutMs,
       totalMs: config.turn.turnTimeoutMs,
     });
-    const run: Run = { live, material, runtime, place: placeOf(material), limits };
+    const run: Run = {
+      live,
+      material,
+      runtime,
+      place: placeOf(material),
+      limits,
+      partial: new PartialMark(clock.now()),
+    };
     try {
       const first = await this.#attempt(run);
       if (!("result" in first)) return first;
@@ -449,7 +458,7 @@ export class TurnRunner {
   }
 
   async #hear(run: Run, event: TurnEvent): Promise<void> {
-    const { live, limits } = run;
+    const { live, limits, partial } = run;
     limits.sign();
     if (event.type === "permission") {
       await this.#ask(live, limits, cleanAside(event));
@@ -466,18 +475,21 @@ export class TurnRunner {
     if (event.type === "text") await this.#say(run, live.words.take(event.text));
     if (event.type === "tool") {
       live.hasEffects = true;
-      await this.#mark(live, { effects: "possible", ...(live.text === "" ? {} : { partial: live.text }) });
+      const isDue = partial.isDueBeforeTool(live.text.length, this.#options.clock.now());
+      await this.#mark(live, { effects: "possible", ...(isDue ? { partial: live.text } : {}) });
       live.tool(cleanAside(event));
     }
   }
 
-  async #say({ live, limits }: Run, words: string): Promise<void> {
+  async #say({ live, partial }: Run, words: string): Promise<void> {
     if (words === "" || live.stopReason !== null) return;
     if (live.isWatched && !live.shown) await this.#showText(live, live.text + words);
     if (live.stopReason !== null) return;
     if (live.text === "") this.#options.events.step({ kind: "spoke", turnId: live.turn.id });
     live.say(words);
-    if ((live.shown || live.hasEffects) && limits.isPartialDue()) await this.#mark(live, { partial: live.text });
+    const mayBeKept = live.shown || live.hasEffects;
+    if (mayBeKept && partial.isDue(live.text.length, this.#options.clock.now()))
+      await this.#mark(live, { partial: live.text });
   }
 
   async #ask(live: LiveTurn, limits: TurnLimits, event: Extract<TurnEvent, { type: "permission" }>): Promise<void> {

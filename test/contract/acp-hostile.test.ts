@@ -182,6 +182,17 @@ describe("how a turn ends", () => {
     if (kind === "rate-limited") expect(result.failure?.retryAfterMs).toBe(20_000);
   });
 
+  // The kind: a word for the end that does not fit what was said before it, in any spelling, with late words too.
+  test.each([
+    ["stop cancelled the whole answer", "done", "the whole answer"],
+    ["stop canceled the whole answer", "done", "the whole answer"],
+    ["stop aborted the whole answer", "done", "the whole answer"],
+    ["stop cancelled", "cancelled", ""],
+    ["stop cancelled  ", "cancelled", ""],
+  ])("F-ACP-03 B11: `%s` where nobody cancelled is %s", async (prompt, outcome, text) => {
+    expect(await ask(await shared(), prompt)).toMatchObject({ outcome, text });
+  });
+
   test.each([
     ["prompt", { input: 11, output: 7, cachedInput: 5 }],
     ["quota", { input: 12, output: 3 }],
@@ -371,6 +382,34 @@ describe("permissions", () => {
 });
 
 describe("death and hanging", () => {
+  // The kind: an agent that takes nothing any more and lives on: between two turns, in the middle of one, while it is opened.
+  test("F-SEC-12 B5: an agent that closes its input is dead with the next word to it", async () => {
+    const session = await stage().open();
+    const died = Promise.withResolvers<RuntimeFailure>();
+    session.onDead(died.resolve);
+    expect((await ask(session, "deaf")).text).toBe("not listening");
+    const startedAt = performance.now();
+    expect(await ask(session, "say hello")).toMatchObject({ outcome: "failed", failure: { kind: "process-died" } });
+    expect(await died.promise).toMatchObject({ kind: "process-died" });
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    await session.park();
+  });
+
+  test("F-SEC-12 T7: one that closes it in the middle of a turn is dead with the cancel", async () => {
+    const session = await stage().open();
+    const deaf = startSlow(session, "deaf-hang");
+    await deaf.heard;
+    deaf.cancel.abort();
+    expect(await deaf.result).toMatchObject({ outcome: "cancelled", text: "not listening" });
+    expect((await ask(session, "say hello")).failure?.kind).toBe("process-died");
+  });
+
+  test("F-SEC-12 B5: one that closes it while it is opened cannot be opened, which is said at once", async () => {
+    const startedAt = performance.now();
+    await expect(stage("deaf-initialize").open()).rejects.toMatchObject({ code: "runtime_failed" });
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
   test("B5: death in the middle of a turn is told with what was said", async () => {
     const session = await stage().open();
     const deaths: RuntimeFailure[] = [];

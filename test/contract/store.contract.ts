@@ -670,7 +670,11 @@ export function storeContract(
       await answer(once.begun!, "a");
       await answer(await begunBy(said("kept", { eventId: "e9" })), "b");
       expect((await store.conversations({})).map((row) => row.key)).toEqual(["agent:main:console:dm:owner%2Fmain"]);
-      await store.keep({ kind: "prune", now: clock.now() + 49 * 3_600_000 }, claim);
+      const pruned = await store.keep({ kind: "prune", now: clock.now() + 49 * 3_600_000 }, claim);
+      // F-ACP-04: what its runtimes know it by, so that they can forget it.
+      expect(pruned.forgotten).toEqual([{ sessionId: once.sessionId, runtime: "demo", ref: "r" }]);
+      const again = await store.keep({ kind: "prune", now: clock.now() + 49 * 3_600_000 }, claim);
+      expect(again.forgotten).toEqual([]);
       expect(await store.conversation(once.key)).toBeNull();
       expect(await store.session(once.sessionId)).toBeNull();
       expect(await store.conversations({})).toHaveLength(1);

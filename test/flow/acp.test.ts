@@ -1,6 +1,6 @@
 /** A gateway whose agent is a process: the built-in demo over ACP, with real signals. */
 import { randomUUID } from "node:crypto";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
@@ -215,6 +215,33 @@ test("B8: G-RUN-03: the end of the gateway is the end of its agents, of those in
   expect(said.turnId).not.toBeNull();
   await gateway.stop();
   expect(processes()).toEqual([]);
+});
+
+// The kind: the folder of every session that is pruned, parked or warm, alone or among others; kept are those of sessions that can be resumed.
+test("F-ACP-04 B8: a session that is pruned is forgotten by its agent, and its folder goes; that of an ended one stays", async () => {
+  const once = await Promise.all(
+    ["one", "two"].map(async (name) => {
+      const door = { platform: "http", name } as const;
+      const said = await gateway.say({
+        person: ALICE,
+        agent: "main",
+        door,
+        text: `say ${name}`,
+        once: { history: [] },
+      });
+      await hears(said);
+      return said.sessionId!;
+    }),
+  );
+  await gateway.park(once[0]!);
+  const kept = await says("say hello");
+  await hears(kept);
+  await says("/new");
+  const folders = () => readdirSync(join(home.path, "workspace")).filter((name) => !name.startsWith("."));
+  expect(folders().sort()).toEqual([...once, kept.sessionId!].sort());
+  clock.jump(49 * 3_600_000);
+  await eventually(() => folders().length === 1);
+  expect(folders()).toEqual([kept.sessionId]);
 });
 
 test("E3: an agent that is not installed is said with what to do", async () => {

@@ -1,31 +1,98 @@
-import { DatabaseSync } from "node:sqlite";
-import { describe, expect, test } from "vitest";
-import { doorKey, httpStory } from "../support/http-stage.ts";
+/** The kind of F-HER-05: what other programs read of a conversation: ids, names and counts, of every kind of runtime, named or in place. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { Gateway } from "../../src/gateway.ts";
+import { ACP_PRESETS } from "../../src/runtime/acp/presets.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { systemClock } from "../../src/util/clock.ts";
+import { silentLog } from "../../src/util/log.ts";
+import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
+import { FAKE_MODEL, type FakeModel, startFakeModel } from "../support/fake-model.ts";
+import { temporaryFolder } from "../support/store.ts";
 
-/** What other programs keep with a conversation, in the file and over HTTP (B6). */
+const OWNER = { id: "owner", role: "owner" } as const;
 
-// The kind: whatever stands in the column that is no JSON object.
-describe("F-STO-02 B6 a state that cannot be read", () => {
-  test.each(["{broken", "", "[]", "null", '"text"', "3", '{"a":1}{"b":2}'])(
-    "F-STO-02 B6: %j is left out with a sentence, and the rest is told",
-    (text) =>
-      httpStory(async (stage) => {
-        const body = { user: "me", messages: [{ role: "user", content: "say hi" }] };
-        await stage.call({ path: "/v1/chat/completions", body });
-        const path = `/api/conversations/${encodeURIComponent(doorKey("http", "me"))}/agent-state`;
-        await stage.call({ method: "PATCH", path, body: { theirs: 1 } });
-        const whole = (await stage.call({ path })).json<{ theirs: number; runtime_state: object }>();
-        expect(whole).toMatchObject({ runtime: "demo", theirs: 1 });
-        expect(whole).not.toHaveProperty("problem");
+let folder: ReturnType<typeof temporaryFolder>;
+let gateway: Gateway | null = null;
+let model: FakeModel;
+let hermes: FakeHermes;
+beforeEach(async () => {
+  folder = temporaryFolder();
+  const usage = (n: number) => ({
+    prompt_tokens: 100 * n,
+    completion_tokens: n,
+    prompt_tokens_details: { cached_tokens: 10 * n, cache_write_tokens: 7 },
+  });
+  model = await startFakeModel(({ n }) => ({
+    steps: [{ text: "ok" }, { finish: "stop" }, { usage: usage(n + 1) }, { done: true }],
+  }));
+  hermes = await startFakeHermes();
+});
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = null;
+  await model.close();
+  await hermes.close();
+  folder.remove();
+});
 
-        using state = new DatabaseSync(stage.gateway.config.files.state);
-        state.prepare("UPDATE conversation SET agent_state = ?").run(text);
-        const { theirs: _, ...rest } = whole;
-        const told = await stage.call({ path });
-        expect(told.status).toBe(200);
-        expect(told.json()).toEqual({ ...rest, problem: expect.stringMatching(/^What other programs keep .+\.$/) });
-        const again = await stage.call({ method: "PATCH", path, body: { theirs: 2 } });
-        expect([again.status, again.json()]).toEqual([200, { ...rest, theirs: 2 }]);
-      })(),
-  );
+async function starts(config: object): Promise<Gateway> {
+  writeFileSync(join(folder.path, "config.yaml"), JSON.stringify({ welcome: false, ...config }));
+  gateway = new Gateway({
+    config: loadConfig({ flags: { home: folder.path }, env: {} }),
+    store: openSqliteStore({ path: join(folder.path, "state.db"), clock: systemClock }),
+    log: silentLog,
+  });
+  await gateway.start();
+  return gateway;
+}
+
+async function asks(text: string, agent = "mohe"): Promise<string> {
+  const said = await gateway!.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
+  if (said.kind === "turn") await gateway!.answerOf(said.turnId);
+  return `agent:${agent}:console:dm:owner%2Fmain`;
+}
+
+async function stateOf(key: string) {
+  const conversation = (await gateway!.reader.conversation(key))!;
+  const session = (await gateway!.reader.session(conversation.currentSession!))!;
+  return { ...(await gateway!.agentState(conversation)), session };
+}
+
+test.each(["acp", "http", "hermes"])(
+  "F-HER-05 B6: of a runtime of kind %s that is described in its agent the name is the kind, and the id is plain",
+  async (kind) => {
+    const runtimes = {
+      acp: { kind, command: ACP_PRESETS.demo.command, args: ACP_PRESETS.demo.args, quiet_time: "0ms" },
+      http: { kind, base_url: model.url, model: FAKE_MODEL },
+      hermes: { kind, base_url: hermes.url, key: HERMES_KEY },
+    };
+    await starts({ agents: { mohe: { runtime: runtimes[kind as keyof typeof runtimes] } } });
+    const { runtime, runtime_state, session } = await stateOf(await asks("say hello"));
+    expect(runtime).toBe(kind);
+    expect(Object.keys(runtime_state)).toEqual([kind]);
+    const id = runtime_state[kind]?.session_id;
+    expect(id).toMatch(/^[\w.-]+$/);
+    if (kind === "http") expect(id).toBe(session.id);
+  },
+);
+
+test("F-HER-05 B6: where another runtime is called as its kind is, the one described in its agent keeps its whole name", async () => {
+  const there = { kind: "http", base_url: model.url, model: FAKE_MODEL };
+  await starts({ agents: { mohe: { runtime: there } }, runtimes: { http: there } });
+  const key = await asks("hi");
+  await asks("/runtime http");
+  await asks("hi");
+  const { runtime, runtime_state } = await stateOf(key);
+  expect(runtime).toBe("http");
+  expect(Object.keys(runtime_state).sort()).toEqual(["http", "http:mohe"]);
+});
+
+test("F-HER-05 R: a session has all counts of its tokens: in, out, from the cache, into it, and of the last prompt", async () => {
+  await starts({ agents: { mohe: { runtime: { kind: "http", base_url: model.url, model: FAKE_MODEL } } } });
+  await asks("one");
+  const { session } = await stateOf(await asks("two"));
+  expect(session.tokens).toEqual({ input: 300, output: 3, cacheRead: 30, cacheWrite: 14, lastPrompt: 200 });
 });

@@ -490,6 +490,28 @@ describe("doctor", () => {
     expect(out).toMatch(/content +SQLite finds no damage/);
   });
 
+  test("F-ACP-04 E4 folders of sessions are counted, and those of sessions that are gone are named, however many", async () => {
+    await start();
+    const session = await say("hello");
+    expect((await findings()).of("workspace")).toBeUndefined();
+    const folder = (name: string): string => join(home, "workspace", name);
+    mkdirSync(folder(session), { recursive: true });
+    mkdirSync(folder(".agents"));
+    expect((await findings()).of("workspace")).toMatchObject({ state: "ok", text: "1 folder of sessions" });
+    for (const n of [1, 2, 3, 4]) mkdirSync(folder(`gone-${n}`));
+    for (const isUp of [true, false]) {
+      if (!isUp) await stop();
+      const { of, code } = await findings();
+      expect(code).toBe(0);
+      expect(of("workspace")).toMatchObject({
+        state: "warn",
+        text: "5 folders of sessions; 4 of sessions that are gone.",
+      });
+      expect(of("workspace")?.remedy).toContain(folder("gone-"));
+      expect(of("workspace")?.remedy).not.toContain(session);
+    }
+  });
+
   test("E4 rights that let others in are a warning with the command that mends them", async () => {
     await start();
     await stop();

@@ -309,7 +309,7 @@ describe("nothing to say", () => {
     story(async (stage) => {
       const alice = stage.alice();
       const words = await alice.says("say");
-      expect(await alice.hears(words)).toContain("empty answer");
+      expect(await alice.hears(words)).toContain("gave an empty answer.");
       expect(await alice.fate(words)).toMatchObject({ fate: "failed", reason: "empty" });
       expect(alice.shows()).toHaveLength(1);
       expect(await alice.transcript()).toEqual(["user: say", "mark (failed): empty"]);
@@ -446,6 +446,77 @@ describe("an agent that keeps no rules", () => {
     await stage.end();
   });
 
+  // The kind: every long answer whose words come while it is shown, with tools in between or without.
+  test.each([false, true])(
+    "F-SEC-04 T8 the partial of a long answer is not written whole each second (with tools: %s)",
+    async (hasTools) => {
+      const PIECE = "z".repeat(32_768);
+      const PIECES = 120;
+      const start = Promise.withResolvers<void>();
+      const stage = await oddStage({
+        async turn(_, { onEvent }) {
+          await start.promise;
+          for (let i = 0; i < PIECES; i++) {
+            await onEvent({ type: "text", text: PIECE });
+            if (hasTools) await onEvent({ type: "tool", id: `t${i}`, title: "Read", state: "running" });
+            await new Promise<void>((resolve) => void stage.clock.after(1_000, resolve));
+          }
+          return { outcome: "done", text: PIECE.repeat(PIECES) };
+        },
+      });
+      const { mark } = stage.store;
+      const written: { at: number; length: number }[] = [];
+      stage.store.mark = async (change, claim) => {
+        const { partial } = change;
+        if (partial !== undefined) written.push({ at: stage.clock.now(), length: partial.length });
+        return mark.call(stage.store, change, claim);
+      };
+      const words = await stage.says("one");
+      stage.gateway.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
+      const startedAt = stage.clock.now();
+      start.resolve();
+      await stage.passes(PIECES * 1_000);
+      expect((await stage.answer(words)).turn.state).toBe("answered");
+      const total = written.reduce((sum, { length }) => sum + length, 0);
+      // It says 32 KiB a second; written whole each second that would be 60 times as much.
+      expect(total).toBeLessThan(4 * PIECES * PIECE.length);
+      // What is not written yet is never more than a moment of it: at the middle, at the end.
+      for (const s of [5, 60, 119]) {
+        const last = written.filter(({ at }) => at <= startedAt + s * 1_000).at(-1);
+        expect(last?.length).toBeGreaterThan(s * PIECE.length * 0.6);
+      }
+      await stage.end();
+    },
+    20_000,
+  );
+
+  test("F-SEC-04 T8 a short one is, at most, and what was said is durable before a tool runs", async () => {
+    const said: string[] = [];
+    const stage = await oddStage({
+      async turn(_, { onEvent }) {
+        const wait = (ms: number) => new Promise<void>((resolve) => void stage.clock.after(ms, resolve));
+        for (const ms of [100, 100, 100, 1_000, 100]) {
+          await onEvent({ type: "text", text: "x" });
+          await wait(ms);
+        }
+        await onEvent({ type: "tool", id: "t", title: "Read", state: "running" });
+        await onEvent({ type: "tool", id: "t", title: "Read", state: "done" });
+        return { outcome: "done", text: "xxxxx" };
+      },
+    });
+    const { mark } = stage.store;
+    stage.store.mark = async (change, claim) => {
+      if (change.partial !== undefined) said.push(change.partial);
+      return mark.call(stage.store, change, claim);
+    };
+    const words = await stage.says("one");
+    stage.gateway.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
+    await stage.passes(3_000);
+    expect((await stage.answer(words)).turn.state).toBe("answered");
+    expect(said).toEqual(["x", "xxxxx"]);
+    await stage.end();
+  });
+
   test("T8 a settlement that cannot be written is tried again, ever more rarely, until it can be or all is stopped", async () => {
     const stage = await oddStage({});
     const { settle } = stage.store;
@@ -579,7 +650,7 @@ async function oddStage(session: Partial<AgentSession>, config: object = {}, ope
   const faults: string[] = [];
   writeFileSync(`${folder.path}/config.yaml`, JSON.stringify({ welcome: false, ...config }));
   const opened = openSqliteStore({ path: `${folder.path}/state.db`, clock });
-  const store: Store & { -readonly [Verb in "settle" | "answer"]: Store[Verb] } = opened;
+  const store: Store & { -readonly [Verb in "mark" | "settle" | "answer"]: Store[Verb] } = opened;
   const runtime: Runtime = {
     name: "demo",
     history: "own",

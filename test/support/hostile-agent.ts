@@ -3,19 +3,26 @@
  * lives; the first word of a prompt says what it does in that turn. It speaks the wire itself, so that it can speak it wrongly.
  */
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, closeSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
 type Fields = Record<string, unknown>;
 
 const traits = new Set(process.argv.slice(2));
+/** Of a trait with a number: `gap=300`. */
+const numberOf = (trait: string): number =>
+  Number([...traits].find((one) => one.startsWith(`${trait}=`))?.slice(trait.length + 1) ?? 0);
 const KNOWN = ".hostile-sessions";
+/** With the trait `history`: what was said, a line each. */
+const HISTORY = ".hostile-history";
 let calls = 0;
 let prompts = 0;
 let lastWasCancelled = false;
 const answers = new Map<unknown, (response: Fields) => void>();
 const cancels = new Set<() => void>();
+/** What is said when the answer to the prompt has been written, in the same breath. */
+const afterwards: (() => void)[] = [];
 
 const send = (message: Fields): void =>
   void process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
@@ -44,6 +51,28 @@ class Refusal extends Error {
     super(message);
     this.code = code;
     this.data = data;
+  }
+}
+
+function stopListening(): void {
+  closeSync(0);
+  setInterval(() => undefined, 1_000);
+}
+
+function remember(role: "user" | "agent", text: string): void {
+  if (traits.has("history")) appendFileSync(HISTORY, `${JSON.stringify({ role, text })}\n`);
+}
+
+/** Its history again: `user` messages too, `tools` in between, each after `gap`, the first one after `delay`. */
+async function replay(sessionId: unknown): Promise<void> {
+  const lines = existsSync(HISTORY) ? readFileSync(HISTORY, "utf8").split("\n").filter(Boolean) : [];
+  await pause(numberOf("delay"));
+  for (const { role, text } of lines.map((line) => JSON.parse(line) as { role: string; text: string })) {
+    if (role === "user" && !traits.has("user")) continue;
+    await pause(numberOf("gap"));
+    const sessionUpdate = role === "user" ? "user_message_chunk" : "agent_message_chunk";
+    update(sessionId, { sessionUpdate, content: { type: "text", text } });
+    if (traits.has("tools")) update(sessionId, { sessionUpdate: "tool_call", toolCallId: text, title: `Old ${text}` });
   }
 }
 
@@ -81,6 +110,7 @@ const outcome = (response: Fields): string =>
 const methods: Record<string, (params: Fields) => Promise<unknown>> = {
   async initialize() {
     if (traits.has("hang-initialize")) return never();
+    if (traits.has("deaf-initialize")) stopListening();
     if (traits.has("die-initialize")) {
       console.error("the key sk-very-secret is wrong");
       process.exit(3);
@@ -116,6 +146,7 @@ const methods: Record<string, (params: Fields) => Promise<unknown>> = {
   async "session/resume"({ sessionId }) {
     if (traits.has("resume-lies")) return {};
     if (traits.has("die-resume")) process.exit(5);
+    if (traits.has("resume-replays")) void replay(sessionId);
     if (traits.has("resume-fails") || !known().includes(String(sessionId))) throw new Refusal(-32603, "Internal error");
     return {};
   },
@@ -124,7 +155,10 @@ const methods: Record<string, (params: Fields) => Promise<unknown>> = {
       if (traits.has("load-null")) return null;
       throw new Refusal(-32602, "Invalid params");
     }
-    if (traits.has("late-replay")) {
+    if (traits.has("history")) {
+      const told = replay(sessionId);
+      if (!traits.has("late")) await told;
+    } else if (traits.has("late-replay")) {
       void (async () => {
         for (let i = 0; i < 8; i++) {
           await pause(20);
@@ -152,6 +186,9 @@ const methods: Record<string, (params: Fields) => Promise<unknown>> = {
     }
     const texts = (prompt as { text: string }[]).map(({ text }) => text);
     const [, word = "", argument = ""] = /^(\S+)\s*(.*)$/s.exec(texts.at(-1)?.split("\n").at(-1) ?? "") ?? [];
+    if (traits.has("echo"))
+      update(sessionId, { sessionUpdate: "user_message_chunk", content: { type: "text", text: texts.join("") } });
+    remember("user", texts.join(""));
     const end = await (words[word] ?? words.say!)(sessionId, argument, prompt as Fields[]);
     return typeof end === "string" ? { stopReason: end } : (end ?? { stopReason: "end_turn" });
   },
@@ -159,6 +196,7 @@ const methods: Record<string, (params: Fields) => Promise<unknown>> = {
 
 const words: Record<string, (sessionId: unknown, argument: string, prompt: Fields[]) => Promise<unknown>> = {
   async say(sessionId, argument) {
+    remember("agent", argument);
     say(sessionId, argument);
   },
   async noise(sessionId) {
@@ -227,8 +265,9 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     say(sessionId, "ok");
   },
   async slowly(sessionId, argument) {
-    await pause(200);
-    say(sessionId, argument);
+    const [, ms = "200", text = argument] = /^(\d+)ms (.*)$/s.exec(argument) ?? [];
+    await pause(Number(ms));
+    say(sessionId, text);
   },
   empty: async () => undefined,
   async hang(sessionId) {
@@ -283,6 +322,16 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
     ];
     say(sessionId, outcome(await permission(sessionId, { toolCall: { toolCallId: "t2" }, options })));
   },
+  /** Takes nothing any more, and lives on. */
+  async deaf(sessionId) {
+    say(sessionId, "not listening");
+    stopListening();
+  },
+  async "deaf-hang"(sessionId) {
+    stopListening();
+    say(sessionId, "not listening");
+    return never();
+  },
   async die(sessionId) {
     await write("");
     say(sessionId, "half a sen");
@@ -334,6 +383,26 @@ const words: Record<string, (sessionId: unknown, argument: string, prompt: Field
   async late(sessionId) {
     say(sessionId, "ok");
     setTimeout(() => say(sessionId, "LATE "), 20);
+  },
+  /** `after 0,300 a,b`: says so after its answer, each after so many ms; what stands behind a bar comes before. */
+  async after(sessionId, argument) {
+    const [, times = "", texts = "", first = ""] = /^(\S+) (.*?)(?:\|(.*))?$/s.exec(argument) ?? [];
+    if (first !== "") say(sessionId, first);
+    for (const [i, text] of texts.split(",").entries()) {
+      const ms = Number(times.split(",")[i]);
+      afterwards.push(() => (ms === 0 ? say(sessionId, text) : void setTimeout(() => say(sessionId, text), ms)));
+    }
+  },
+  async "after-news"(sessionId) {
+    say(sessionId, "ok");
+    afterwards.push(() => {
+      update(sessionId, { sessionUpdate: "tool_call_update", toolCallId: "a", title: "Read x", status: "completed" });
+      void permission(sessionId).then((response) => say(sessionId, outcome(response)));
+    });
+  },
+  async chatter(sessionId, argument) {
+    say(sessionId, "ok");
+    afterwards.push(() => setInterval(() => say(sessionId, "blah "), Number(argument)));
   },
   async queued(sessionId) {
     say(sessionId, "Queued for ");
@@ -391,6 +460,7 @@ async function take(message: Fields): Promise<void> {
     const result = await methods[String(method)]?.((params ?? {}) as Fields);
     if (result === undefined) throw new Refusal(-32601, "Method not found");
     send({ id, result });
+    for (const speak of afterwards.splice(0)) speak();
   } catch (cause) {
     if (!(cause instanceof Refusal)) throw cause;
     send({ id, error: { code: cause.code, message: cause.message, data: cause.data } });

@@ -5,13 +5,16 @@
 import { tmpdir } from "node:os";
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
-import type { OpenRequest, Runtime, RuntimeProbe } from "../runtime.ts";
-import { type AcpRef, AcpSession, frontOf, Inbox } from "./acp-session.ts";
+import { type Log, silentLog } from "../../util/log.ts";
+import type { OpenedHow, OpenRequest, Runtime, RuntimeProbe } from "../runtime.ts";
+import { type AcpRef, AcpSession, frontOf } from "./acp-session.ts";
 import { type AcpLimits, AgentConnection, DEFAULT_LIMITS } from "./agent-connection.ts";
 import { NOTHING } from "./agent-stream.ts";
 import { AgentGone, AgentOdd, AgentSilent, failureOf, lastWords, refusalOf } from "./failures.ts";
+import { Inbox } from "./inbox.ts";
 import { Leftovers } from "./leftovers.ts";
 import type { AcpAgent } from "./presets.ts";
+import { Replay } from "./replay.ts";
 import { isFields } from "./updates.ts";
 import { folderOf, Workspaces } from "./workspace.ts";
 
@@ -25,6 +28,7 @@ export interface AcpRuntimeOptions {
   /** The state folder; sessions work in `workspace/<session id>` there. */
   readonly home: string;
   readonly clock: Clock;
+  readonly log?: Log | undefined;
   /** What a session's agent signs in with at the gateway; absent for none. */
   readonly tokenFor?: (sessionId: string) => Promise<string | undefined> | string | undefined;
   readonly mcpServers?: (sessionId: string) => Promise<readonly McpMount[]> | readonly McpMount[];
@@ -52,6 +56,7 @@ export function createAcpRuntime(options: AcpRuntimeOptions): Runtime {
     open: (request) => runtime.open(request),
     probe: (signal) => runtime.probe(signal),
     forget: (ref) => runtime.forget(ref),
+    idOf: (ref) => readRef(ref)?.id ?? null,
     close: () => runtime.close(),
   };
 }
@@ -69,6 +74,8 @@ class AcpRuntime {
   readonly #leftovers: Leftovers;
   /** All that run, by what settles when nothing of one is left. */
   readonly #processes = new Map<AgentConnection, string>();
+  /** Ways to go on with a session in which it told its history without an end, or into a turn: it is not asked for them any more. */
+  readonly #unending = new Set<GoingOn>();
   readonly #opening = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
 
@@ -163,13 +170,18 @@ class AcpRuntime {
     await connection.initialize();
     const place = { cwd, mcpServers: await this.#mounts(request.sessionId, connection) };
     const before = readRef(request.ref ?? "");
-    const session = { agent, connection, inbox, clock };
+    const onStrays = (updates: number): void => this.#onStrays(request.sessionId, updates);
+    const session = { agent, connection, inbox, clock, onStrays };
     if (before?.id != null && before.command === agent.command) {
+      inbox.replay = new Replay(request.primer.lines);
       const how = await this.#goOn(connection, inbox, before.id, place);
-      if (how !== null) {
-        await inbox.quiet(clock, { quietMs: this.#limits.quietMs, mostMs: this.#limits.replayMs }, request.signal);
-        return new AcpSession({ ...session, how, front: "", ref: { id: before.id, command: agent.command, folder } });
+      if (how !== null && (await this.#hasReplayed(inbox, how, request.signal))) {
+        const onLateReplay = (): void => this.#avoid(how);
+        const ref = { id: before.id, command: agent.command, folder };
+        return new AcpSession({ ...session, how, front: "", ref, onLateReplay });
       }
+      request.signal.throwIfAborted();
+      if (how !== null) this.#avoid(how);
     }
     const response = await connection.ask("session/new", place);
     const id = isFields(response) ? response.sessionId : undefined;
@@ -179,7 +191,29 @@ class AcpRuntime {
       how: request.primer.total > 0 ? "primed" : "created",
       front: frontOf(agent.contextFile === null ? request.stablePart : null, request.primer),
       ref: { id, command: agent.command, folder },
+      onLateReplay: () => undefined,
     });
+  }
+
+  /** B10: whether nothing more of the history is to come: the last answer that we know was told, or the agent fell silent. */
+  async #hasReplayed(inbox: Inbox, how: GoingOn, signal: AbortSignal): Promise<boolean> {
+    const { quietMs, replayMs } = this.#limits;
+    const { replay } = inbox;
+    const isExpected = (): boolean => replay.isSeen || (how === "loaded" && replay.known.length > 0);
+    const patienceMs = (): number => (isExpected() && !replay.isWhole ? UNSURE_FACTOR * quietMs : quietMs);
+    return (await inbox.quiet({ quietMs: patienceMs, mostMs: replayMs }, signal)) || replay.isWhole;
+  }
+
+  #avoid(how: GoingOn): void {
+    if (this.#unending.has(how)) return;
+    this.#unending.add(how);
+    const { name, log = silentLog } = this.#options;
+    log.warn({ runtime: name, how }, "an agent told its history as if it were an answer: its sessions are begun anew");
+  }
+
+  #onStrays(sessionId: string, updates: number): void {
+    const { name, log = silentLog } = this.#options;
+    log.warn({ runtime: name, session: sessionId, updates }, "an agent spoke outside of a turn: dropped");
   }
 
   /** How the session goes on; null where it does not. Throws where the agent is gone, silent or not signed in. */
@@ -188,16 +222,17 @@ class AcpRuntime {
     inbox: Inbox,
     sessionId: string,
     place: { readonly cwd: string },
-  ): Promise<"resumed" | "loaded" | null> {
+  ): Promise<GoingOn | null> {
     const { quirks } = this.#options.agent;
     const { loadSession, sessionCapabilities } = connection.capabilities;
     const canList = sessionCapabilities?.list != null;
     if (quirks.resumeMayLie && canList && !(await this.#isListed(connection, sessionId, place.cwd))) return null;
     // COMPAT: hermes acp makes a new session of one that it does not know, and does not say under which id.
-    if (sessionCapabilities?.resume != null && (canList || !quirks.resumeMayLie || loadSession !== true)) {
+    const canResume = sessionCapabilities?.resume != null && !this.#unending.has("resumed");
+    if (canResume && (canList || !quirks.resumeMayLie || loadSession !== true)) {
       if ((await this.#tried(connection.ask("session/resume", { sessionId, ...place }))) !== REFUSED) return "resumed";
     }
-    if (loadSession !== true) return null;
+    if (loadSession !== true || this.#unending.has("loaded")) return null;
     const before = inbox.dropped;
     const loaded = await this.#tried(
       connection.ask("session/load", { sessionId, ...place }, LOAD_FACTOR * this.#limits.answerMs),
@@ -234,7 +269,7 @@ class AcpRuntime {
 
   async #start(folder: string, cwd: string, env: Readonly<Record<string, string>>): Promise<Started> {
     const { agent, clock, inherited } = this.#options;
-    const inbox = new Inbox();
+    const inbox = new Inbox(clock);
     const connection: AgentConnection = await AgentConnection.start({
       agent,
       cwd,
@@ -293,6 +328,10 @@ class AcpRuntime {
   }
 }
 
+type GoingOn = Extract<OpenedHow, "resumed" | "loaded">;
+
+/** Where the replay did not reach the last answer that we know, the agent has to be silent for so many times as long. */
+const UNSURE_FACTOR = 4;
 const REFUSED = Symbol("refused");
 const MOST_PAGES = 20;
 /** A long history is replayed before the answer. */

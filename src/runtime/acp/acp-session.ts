@@ -1,9 +1,11 @@
 /**
- * AcpSession: one session of an agent, in a process of its own. idle ⇄ running; both → over, which is the end of the process as well: a
- * session whose agent cannot be trusted to have ended its turn is not spoken to again.
+ * AcpSession: one session of an agent, in a process of its own. idle → listening, until nothing of an earlier turn still comes → running →
+ * idle; all → over, which is the end of the process as well: a session whose agent cannot be trusted to have ended its turn is not spoken
+ * to again.
  */
 import { primerBlock, promptOf } from "../../context/prompt.ts";
 import type { Clock } from "../../util/clock.ts";
+import { tooMuch } from "../allowance.ts";
 import type {
   AgentSession,
   OpenedHow,
@@ -13,11 +15,13 @@ import type {
   TurnOptions,
   TurnResult,
 } from "../runtime.ts";
-import type { AgentConnection, AgentListener } from "./agent-connection.ts";
+import type { AgentConnection } from "./agent-connection.ts";
 import { AgentGone, failureOf } from "./failures.ts";
+import type { Inbox } from "./inbox.ts";
 import type { AcpAgent } from "./presets.ts";
-import { MOST_TEXT, TurnRun } from "./turn-run.ts";
-import { type Answered, type Question, readAnswer, readSaid, readUpdate } from "./updates.ts";
+import { ReplayFilter } from "./replay.ts";
+import { TurnRun } from "./turn-run.ts";
+import { type Answered, readAnswer } from "./updates.ts";
 
 /** Below a reply that a limit of the agent's ended; it is part of what was said. */
 const CUTS: Readonly<Record<string, string>> = {
@@ -48,65 +52,16 @@ export interface AcpSessionOptions {
   readonly how: OpenedHow;
   /** Stands before the first prompt. */
   readonly front: string;
+  /** It replayed its history into a turn: the agent is not to go on with a session in this way any more. */
+  readonly onLateReplay: () => void;
+  /** So many words came outside of a turn since the last one: told at the first of them, and when that is over. */
+  readonly onStrays: (count: number) => void;
 }
 
 type SessionState =
-  | { readonly name: "idle" }
+  | { readonly name: "idle" | "listening" }
   | { readonly name: "running"; readonly run: TurnRun }
   | { readonly name: "over"; readonly failure: RuntimeFailure };
-
-/** Where what an agent says goes, from its start on: to nobody until there is a session, and then only what is of it. */
-export class Inbox implements AgentListener {
-  /** Counts what came while nobody listened. */
-  dropped = 0;
-  #onDropped = (): void => undefined;
-  #to: { readonly sessionId: string; readonly run: () => TurnRun | null } | null = null;
-
-  connect(sessionId: string, run: () => TurnRun | null): void {
-    this.#to = { sessionId, run };
-  }
-
-  async onUpdate(params: unknown): Promise<void> {
-    const read = readUpdate(params);
-    if (read === null) return;
-    const run = this.#to !== null && read.sessionId === this.#to.sessionId ? this.#to.run() : null;
-    if (run === null) {
-      this.dropped++;
-      this.#onDropped();
-      return;
-    }
-    const said = readSaid(read.update);
-    if (said !== null) await run.take(said);
-  }
-
-  async onQuestion(question: Question, signal: AbortSignal): Promise<string | null> {
-    const isOurs = this.#to !== null && question.sessionId === this.#to.sessionId;
-    return (isOurs ? this.#to?.run()?.ask(question, signal) : null) ?? null;
-  }
-
-  /** Until nothing has come for `quietMs`, at most `mostMs`, or the signal aborts. */
-  async quiet(
-    clock: Clock,
-    limits: { readonly quietMs: number; readonly mostMs: number },
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const cancelMost = clock.after(limits.mostMs, resolve);
-    let cancel = clock.after(limits.quietMs, resolve);
-    this.#onDropped = () => {
-      cancel();
-      cancel = clock.after(limits.quietMs, resolve);
-    };
-    const stop = (): void => resolve();
-    signal.addEventListener("abort", stop, { once: true });
-    if (signal.aborted) stop();
-    await promise;
-    signal.removeEventListener("abort", stop);
-    this.#onDropped = () => undefined;
-    cancel();
-    cancelMost();
-  }
-}
 
 export class AcpSession implements AgentSession {
   readonly how: OpenedHow;
@@ -118,13 +73,22 @@ export class AcpSession implements AgentSession {
   /** Of the handle, in all. */
   #turns = 0;
   #wasCancelled = false;
+  /** Words outside of a turn, since the last one. */
+  #strays = 0;
+  /** From here on no word of an earlier turn is expected. */
+  #calmAt: number;
 
   constructor(options: AcpSessionOptions) {
     this.#options = options;
     this.how = options.how;
     this.#ref = options.ref;
     this.#front = options.front;
-    options.inbox.connect(options.ref.id, () => (this.#state.name === "running" ? this.#state.run : null));
+    this.#calmAt = options.clock.now();
+    options.inbox.connect({
+      sessionId: options.ref.id,
+      run: () => (this.#state.name === "running" ? this.#state.run : null),
+      onStray: () => this.#onStray(),
+    });
     void options.connection.gone.then((failure) => this.#over(failure));
   }
 
@@ -137,15 +101,17 @@ export class AcpSession implements AgentSession {
   }
 
   async turn(input: TurnInput, options: TurnOptions): Promise<TurnResult> {
-    const { agent, clock } = this.#options;
-    if (this.#state.name === "running") throw new Error(`${agent.title} already runs a turn of this session.`);
+    const { agent } = this.#options;
+    if (this.#state.name === "running" || this.#state.name === "listening")
+      throw new Error(`${agent.title} already runs a turn of this session.`);
+    if (this.#state.name === "idle" && !options.signal.aborted) await this.#listen(options.signal);
     if (this.#state.name === "over") return { outcome: "failed", text: "", failure: this.#state.failure };
     if (options.signal.aborted) return { outcome: "cancelled", text: "" };
 
     const sendCancel = (): void =>
       this.#options.connection.notify("session/cancel", { sessionId: this.#options.ref.id });
-    const { queuedNotice } = agent.quirks;
-    const run = new TurnRun({ ...options, clock, queuedNotice, onTooMuch: sendCancel });
+    const prompt = blocksOf(this.#takeFront(), input);
+    const run = this.#createRun(prompt, options, sendCancel);
     this.#state = { name: "running", run };
     const cancel = (): void => {
       // First the cancel: an answer alone would let it go on.
@@ -154,7 +120,7 @@ export class AcpSession implements AgentSession {
     };
     options.signal.addEventListener("abort", cancel, { once: true });
     try {
-      const result = await this.#converse(run, blocksOf(this.#takeFront(), input), options.signal);
+      const result = await this.#converse(run, prompt, options.signal);
       this.#wasCancelled = result.outcome === "cancelled";
       return result;
     } catch (cause) {
@@ -166,6 +132,7 @@ export class AcpSession implements AgentSession {
       options.signal.removeEventListener("abort", cancel);
       run.close();
       this.#turns++;
+      this.#calmAt = this.#options.clock.now() + (agent.quietMs === 0 ? 0 : BETWEEN_PROMPTS_MS);
       if (this.#state.name === "running") this.#state = { name: "idle" };
     }
   }
@@ -186,16 +153,64 @@ export class AcpSession implements AgentSession {
     return () => this.#deathListeners.delete(listener);
   }
 
+  /** Until nothing of an earlier turn is expected any more: what came then would be taken for the answer. */
+  async #listen(signal: AbortSignal): Promise<void> {
+    const { agent, clock, inbox } = this.#options;
+    const leftMs = (): number => Math.min(this.#calmAt - clock.now(), BETWEEN_PROMPTS_MS);
+    if (leftMs() > 0) {
+      this.#state = { name: "listening" };
+      const isQuiet = await inbox.quiet({ quietMs: leftMs, mostMs: MOST_TALK_MS }, signal);
+      if (this.#state.name !== "listening") return;
+      this.#state = { name: "idle" };
+      if (!isQuiet && !signal.aborted) {
+        const message = `${agent.title} went on talking although nothing was asked, and was stopped. Ask again: it is started anew.`;
+        this.#retire({ kind: "protocol", message });
+      }
+    }
+    this.#endStrays();
+  }
+
+  #onStray(): void {
+    const { agent, clock, onStrays } = this.#options;
+    this.#strays++;
+    this.#calmAt = Math.max(this.#calmAt, clock.now() + agent.quietMs);
+    if (this.#strays === 1) onStrays(1);
+  }
+
+  #endStrays(): void {
+    if (this.#strays > 1) this.#options.onStrays(this.#strays);
+    this.#strays = 0;
+  }
+
+  #createRun(prompt: readonly TextBlock[], options: TurnOptions, onTooMuch: () => void): TurnRun {
+    const { agent, clock, inbox } = this.#options;
+    const texts = prompt.map(({ text }) => text);
+    const { known, isSeen, isWhole } = inbox.replay;
+    const filter = new ReplayFilter({
+      known,
+      prompts: [texts.join(""), ...texts],
+      isExpected: this.#turns === 0 && !isWhole && (this.how === "loaded" || (this.how === "resumed" && isSeen)),
+    });
+    return new TurnRun({ ...options, clock, queuedNotice: agent.quirks.queuedNotice, filter, onTooMuch });
+  }
+
   /** Rejects only with what `onEvent` threw. */
   async #converse(run: TurnRun, prompt: readonly TextBlock[], signal: AbortSignal): Promise<TurnResult> {
     const { agent, connection, ref } = this.#options;
     const ask = (): Promise<unknown> =>
       Promise.race([connection.request("session/prompt", { sessionId: ref.id, prompt }), run.fault]);
+    const hear = async (): Promise<Answered> => {
+      run.asked();
+      const answer = readAnswer(await ask());
+      run.answered();
+      await Promise.race([this.#hearLate(signal), run.fault]);
+      return answer;
+    };
     let answer: Answered;
     try {
-      answer = readAnswer(await ask());
+      answer = await hear();
       const isSwallowed = agent.quirks.emptyAfterCancel && this.#wasCancelled && isNothing(run, answer);
-      if (isSwallowed && !signal.aborted) answer = readAnswer(await ask());
+      if (isSwallowed && !signal.aborted) answer = await hear();
       await connection.whileConnected(Promise.race([run.end(), run.fault]));
     } catch (cause) {
       await connection.whileConnected(Promise.race([run.end(), run.fault]));
@@ -207,14 +222,20 @@ export class AcpSession implements AgentSession {
     return usage === null ? result : { ...result, usage };
   }
 
+  /** B11: words of the prompt that come after its answer. */
+  async #hearLate(signal: AbortSignal): Promise<void> {
+    const { agent, connection, inbox } = this.#options;
+    if (agent.quietMs === 0) return;
+    const quiet = inbox.quiet({ quietMs: () => agent.quietMs, mostMs: MOST_LATE_MS }, signal);
+    await connection.whileConnected(quiet.then(() => undefined));
+  }
+
   async #resultOf(run: TurnRun, { stopReason }: Answered, signal: AbortSignal): Promise<TurnResult> {
     const { agent } = this.#options;
     if (signal.aborted) return { outcome: "cancelled", text: run.text };
-    if (run.isTooMuch) {
-      const message = `${agent.title} said more than ${MOST_TEXT.toLocaleString("en")} characters and was stopped.`;
-      return { outcome: "failed", text: run.text, failure: { kind: "truncated", message } };
-    }
-    if (stopReason === "cancelled") return { outcome: "cancelled", text: run.text };
+    if (run.exceeded !== null)
+      return { outcome: "failed", text: run.text, failure: tooMuch(agent.title, run.exceeded) };
+    if (run.hasReplayed) this.#options.onLateReplay();
     if (run.isQueued) {
       const failure = {
         kind: "protocol",
@@ -224,6 +245,13 @@ export class AcpSession implements AgentSession {
       return { outcome: "failed", text: "", failure };
     }
     const isEmpty = run.text.trim() === "";
+    // One that calls its turn cancelled although nobody cancelled it has answered all the same, if it has said something.
+    if (stopReason === "cancelled" && isEmpty && !run.wasDenied) return { outcome: "cancelled", text: "" };
+    if (isEmpty && run.hasReplayed) {
+      this.#ref = { ...this.#ref, id: null };
+      const message = `${agent.title} repeated its history in place of an answer. Ask again: it goes on from the transcript.`;
+      return this.#failed(run, { kind: "protocol", message }, null);
+    }
     const cut = CUTS[stopReason];
     if (stopReason === "refusal") return this.#refused(run);
     if (cut !== undefined && isEmpty) {
@@ -278,12 +306,19 @@ export class AcpSession implements AgentSession {
   #over(failure: RuntimeFailure): void {
     if (this.#state.name === "over") return;
     this.#state = { name: "over", failure };
+    this.#endStrays();
     const listeners = [...this.#deathListeners];
     this.#deathListeners.clear();
     for (const listener of listeners) listener(failure);
   }
 }
 
+/** Late words are waited for so long in all. */
+const MOST_LATE_MS = 500;
+/** Of an agent whose words can be late: from an answer to the next prompt. */
+const BETWEEN_PROMPTS_MS = 1_000;
+/** An agent that never falls silent between two turns is not asked. */
+const MOST_TALK_MS = 3_000;
 /** A close that is not answered is no reason to wait. */
 const CLOSE_MS = 1_000;
 

@@ -93,6 +93,8 @@ export class AgentConnection {
       ...stdio,
       lineBytes: limits.lineBytes,
       onUpdate: (params) => listener.onUpdate(params),
+      // It lives on, and nothing can be asked of it any more.
+      onDeaf: () => void this.#afterRest(),
     });
     this.#ended = ended;
     this.#connection = acp

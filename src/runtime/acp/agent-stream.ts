@@ -13,6 +13,8 @@ export interface AgentStreamOptions {
   readonly lineBytes: number;
   /** The params of a `session/update`, as they came. */
   readonly onUpdate: (params: unknown) => Promise<void>;
+  /** Once, when the agent takes nothing any more although its input was not ended. */
+  readonly onDeaf: () => void;
 }
 
 export interface AgentStream {
@@ -29,7 +31,10 @@ export const NOTHING: object = Object.freeze({});
 const UNREAD_BYTES = 1_048_576;
 const NEWLINE = 0x0a;
 
-export function createAgentStream({ input, output, lineBytes, onUpdate }: AgentStreamOptions): AgentStream {
+export function createAgentStream({ input, output, lineBytes, onUpdate, onDeaf }: AgentStreamOptions): AgentStream {
+  input.once("close", () => {
+    if (!input.writableEnded) onDeaf();
+  });
   /** Requests of ours that have no answer yet. */
   const asked = new Set<unknown>();
   let toSdk: ReadableStreamDefaultController<AnyMessage> | null = null;
@@ -45,7 +50,6 @@ export function createAgentStream({ input, output, lineBytes, onUpdate }: AgentS
     writable: new WritableStream<AnyMessage>({
       async write(message) {
         if ("method" in message && "id" in message) asked.add(message.id);
-        // A broken pipe is told by the end of the process.
         if (input.writable) input.write(`${JSON.stringify(message)}\n`);
       },
     }),

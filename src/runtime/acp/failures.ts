@@ -1,6 +1,7 @@
 /** What an agent's errors mean: kind and sentence. Its own words are quoted as a stranger's. */
 import { quoteUntrusted } from "../../context/untrusted.ts";
 import { describeSpan } from "../../util/span.ts";
+import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";
 import type { ProcessExit } from "./agent-process.ts";
 import type { AcpAgent } from "./presets.ts";
@@ -30,8 +31,6 @@ export class AgentOdd extends Error {}
 
 const RATE =
   /rate[ _-]?limit|too many requests|\b429\b|\b529\b|overloaded|resource[ _]exhausted|quota|usage limit|capacity/i;
-const OVERFLOW =
-  /context[_ ](?:length|size|window|limit)|context_exceeded|(?:prompt|input|conversation) is too long|too many tokens|token limit|token count|reduce the length|maximum (?:prompt|context)/i;
 const AUTH =
   /auth(?:entication|orization)? (?:required|failed|error)|not (?:authenticated|logged in|signed in)|unauthori[sz]ed|\b401\b|(?:invalid|incorrect|missing|no)\W+(?:\w+\W+)?api[ _-]?key|api[ _-]?key\W+(?:is )?(?:not valid|invalid|missing|expired)|please (?:log|sign) in/i;
 const SESSION_LOST =
@@ -77,7 +76,7 @@ export function failureOf(cause: unknown, agent: AcpAgent): RuntimeFailure {
       ...(retryAfterMs === null ? {} : { retryAfterMs }),
     };
   }
-  if (OVERFLOW.test(said)) {
+  if (saysOverflow(said)) {
     return {
       kind: "overflow",
       message: `The conversation has become too long for ${agent.title}. Ask again: it goes on with the last part of it; or begin anew with /new.`,

@@ -14,8 +14,13 @@ export interface AcpAgent {
   readonly signIn: string;
   /** What one warm session takes, roughly. */
   readonly memoryMb: number;
+  /** So long is listened for words that come after the answer to their prompt; 0 of one that is known to keep the order (B11). */
+  readonly quietMs: number;
   readonly quirks: Quirks;
 }
+
+/** Of an agent whose order is not known. */
+const QUIET_MS = 400;
 
 export interface Quirks {
   /** Whether it ends with its input, or waits for SIGTERM, so that nobody waits for it. */
@@ -37,6 +42,7 @@ const UNKNOWN: AcpAgent = {
   install: "Install it, or correct `command`.",
   signIn: "Sign in with the agent's own command.",
   memoryMb: 300,
+  quietMs: QUIET_MS,
   quirks: { gracefulExit: "stdin", resumeMayLie: true },
 };
 
@@ -51,6 +57,7 @@ export const ACP_PRESETS = {
     install: "It is part of Tertulia: install Tertulia again.",
     signIn: "It needs none.",
     memoryMb: 65,
+    quietMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
   opencode: {
@@ -61,6 +68,8 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g opencode-ai",
     signIn: "Sign in: opencode auth login",
     memoryMb: 670,
+    // COMPAT: its last words come after its answer (https://github.com/anomalyco/opencode/issues/17505).
+    quietMs: QUIET_MS,
     quirks: { gracefulExit: "stdin" },
   },
   gemini: {
@@ -71,6 +80,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @google/gemini-cli",
     signIn: "Sign in: run `gemini` once, or set GEMINI_API_KEY.",
     memoryMb: 375,
+    quietMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
   claude: {
@@ -81,6 +91,8 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @agentclientprotocol/claude-agent-acp",
     signIn: "Sign in: run `claude` once, or set ANTHROPIC_API_KEY.",
     memoryMb: 210,
+    // COMPAT: news of its tools come after its answer (https://github.com/agentclientprotocol/claude-agent-acp/issues/824).
+    quietMs: QUIET_MS,
     quirks: { gracefulExit: "sigterm", emptyAfterCancel: true },
   },
   codex: {
@@ -91,6 +103,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @agentclientprotocol/codex-acp",
     signIn: "Sign in: codex login",
     memoryMb: 80,
+    quietMs: QUIET_MS,
     quirks: { gracefulExit: "sigterm" },
   },
   hermes: {
@@ -101,6 +114,7 @@ export const ACP_PRESETS = {
     install: "Install Hermes Agent (https://github.com/NousResearch/hermes-agent) with its acp extra.",
     signIn: "Choose a model: hermes model",
     memoryMb: 200,
+    quietMs: QUIET_MS,
     quirks: { gracefulExit: "stdin", resumeMayLie: true, queuedNotice: "Queued for the next turn" },
   },
   qwen: {
@@ -111,6 +125,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @qwen-code/qwen-code",
     signIn: "Sign in: run `qwen` once, or set OPENAI_API_KEY.",
     memoryMb: 474,
+    quietMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
 } as const satisfies Record<AgentPreset, AcpAgent>;
@@ -120,10 +135,11 @@ export interface WrittenAgent {
   readonly command?: string;
   readonly args?: readonly string[];
   readonly contextFile?: string | null;
+  readonly quietMs?: number;
 }
 
 /** What is written, and where it is silent the preset's. */
-export function acpAgent({ preset, command, args, contextFile }: WrittenAgent): AcpAgent {
+export function acpAgent({ preset, command, args, contextFile, quietMs }: WrittenAgent): AcpAgent {
   const known: AcpAgent = preset === undefined ? UNKNOWN : ACP_PRESETS[preset];
   return {
     ...known,
@@ -131,5 +147,6 @@ export function acpAgent({ preset, command, args, contextFile }: WrittenAgent): 
     command: command ?? known.command,
     args: args ?? known.args,
     contextFile: contextFile === undefined ? known.contextFile : contextFile,
+    quietMs: quietMs ?? known.quietMs,
   };
 }

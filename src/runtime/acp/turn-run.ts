@@ -3,18 +3,18 @@
  * for permission is answered: by whoever was asked, or `cancelled` at a cancel and at the end.
  */
 import type { Clock } from "../../util/clock.ts";
+import { Allowance, type Uttered } from "../allowance.ts";
 import type { PermissionOption, ToolState, TurnEvent, TurnOptions } from "../runtime.ts";
+import type { ReplayFilter } from "./replay.ts";
 import { type Question, type Said, sumOf, type Usage } from "./updates.ts";
 
 export interface TurnRunOptions extends TurnOptions {
   readonly clock: Clock;
   readonly queuedNotice: string | undefined;
+  readonly filter: ReplayFilter;
   /** It says more than can be kept; called once. What follows is not taken. */
   readonly onTooMuch: () => void;
 }
-
-/** Characters of one turn. */
-export const MOST_TEXT = 4_000_000;
 
 interface OpenQuestion {
   readonly options: readonly PermissionOption[];
@@ -46,9 +46,10 @@ export class TurnRun {
   #tail: Promise<void> = Promise.resolve();
   /** Text at the very beginning that may become the notice of a queue. */
   #held = "";
-  #state: "speaking" | "cancelled" | "over" = "speaking";
+  /** speaking: everything is told; answered: only the late words of its prompt are, and nothing is asked any more. */
+  #state: "speaking" | "answered" | "cancelled" | "over" = "speaking";
   #isQueued = false;
-  #isTooMuch = false;
+  readonly #allowance = new Allowance();
 
   constructor(options: TurnRunOptions) {
     this.#options = options;
@@ -61,28 +62,43 @@ export class TurnRun {
     return this.#isQueued;
   }
 
-  /** More was said than can be kept: the text is its beginning. */
-  get isTooMuch(): boolean {
-    return this.#isTooMuch;
+  /** More was uttered than may be: the text is its beginning. */
+  get exceeded(): Uttered | null {
+    return this.#allowance.exceeded;
+  }
+
+  /** The agent has told something of its history in this turn. */
+  get hasReplayed(): boolean {
+    return this.#options.filter.hasDropped;
   }
 
   /** Settles when it was told. */
   async take(said: Said): Promise<void> {
-    if (this.#state !== "speaking") return;
+    const { filter } = this.#options;
+    if (!this.#isHeard) return;
+    if ((said.type === "text" || said.type === "thought") && said.usage !== undefined)
+      this.usage = sumOf(this.usage, said.usage);
+    if (said.type === "echo") return this.#say(filter.echo(said.text));
+    if (said.type === "text") return this.#say(filter.text(said.text));
+    if (filter.isReplaying()) return;
     switch (said.type) {
-      case "text":
-        if (said.usage !== undefined) this.usage = sumOf(this.usage, said.usage);
-        return this.#say(said.text);
       case "thought":
-        if (said.usage !== undefined) this.usage = sumOf(this.usage, said.usage);
         this.isSilent = false;
-        return said.text === "" ? undefined : this.#tell({ type: "thought", text: said.text });
+        return said.text === "" || this.#isTooMuch("thought", said.text)
+          ? undefined
+          : this.#tell({ type: "thought", text: said.text });
       case "tool":
         this.isSilent = false;
         return this.#takeTool(said);
+      case "plan":
+        return this.#isTooMuch("thought", said.entries.map(({ text }) => text).join("")) ? undefined : this.#tell(said);
       default:
         return this.#tell(said);
     }
+  }
+
+  get #isHeard(): boolean {
+    return this.#state === "speaking" || this.#state === "answered";
   }
 
   /** Asks whoever watches. Null: cancelled. */
@@ -109,9 +125,19 @@ export class TurnRun {
     }
   }
 
+  asked(): void {
+    if (this.#state === "answered") this.#state = "speaking";
+  }
+
+  /** The prompt was answered: what still comes are words that were late, and open questions are nobody's any more. */
+  answered(): void {
+    if (this.#state === "speaking") this.#state = "answered";
+    this.#cancelQuestions();
+  }
+
   /** What follows is not told any more; open questions are cancelled. */
   cancel(): void {
-    if (this.#state === "speaking") this.#state = "cancelled";
+    if (this.#isHeard) this.#state = "cancelled";
     this.#cancelQuestions();
   }
 
@@ -124,7 +150,8 @@ export class TurnRun {
   /** Settles when all was told. Nothing is afterwards. */
   async end(): Promise<void> {
     this.#cancelQuestions();
-    if (this.#held !== "" && !this.#isQueued && this.#state === "speaking") await this.#speak(this.#held);
+    if (this.#isHeard) await this.#say(this.#options.filter.end());
+    if (this.#held !== "" && !this.#isQueued && this.#isHeard) await this.#speak(this.#held);
     this.#held = "";
     await this.#tail;
   }
@@ -171,13 +198,16 @@ export class TurnRun {
   }
 
   async #speak(text: string): Promise<void> {
-    if (this.#isTooMuch) return;
-    if (this.text.length + text.length > MOST_TEXT) {
-      this.#isTooMuch = true;
-      return this.#options.onTooMuch();
-    }
+    if (this.#isTooMuch("said", text)) return;
     this.text += text;
     return this.#tell({ type: "text", text });
+  }
+
+  #isTooMuch(uttered: Uttered, text: string): boolean {
+    if (this.exceeded !== null) return true;
+    const isAllowed = this.#allowance.take(uttered, text.length);
+    if (!isAllowed) this.#options.onTooMuch();
+    return !isAllowed;
   }
 
   async #takeTool({ id, title, state }: Extract<Said, { type: "tool" }>): Promise<void> {
@@ -190,6 +220,7 @@ export class TurnRun {
     };
     const isNews = before === undefined || before.title !== known.title || before.state !== known.state;
     if (!isNews && Math.abs(now - before.toldAt) < SIGN_MS) return;
+    if (this.#isTooMuch("thought", known.title)) return;
     this.#tools.set(id, known);
     if (this.#tools.size > MOST_TOOLS) this.#tools.delete(this.#tools.keys().next().value!);
     await this.#tell({ type: "tool", id, title: known.title, state: known.state });
@@ -197,7 +228,7 @@ export class TurnRun {
 
   #tell(event: TurnEvent): Promise<void> {
     this.#tail = this.#tail.then(async () => {
-      if (this.#state !== "speaking") return;
+      if (!this.#isHeard) return;
       try {
         await this.#options.onEvent(event);
       } catch (cause) {

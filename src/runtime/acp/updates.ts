@@ -4,6 +4,8 @@ import type { PermissionOption, PlanEntry, ToolState, TurnResult } from "../runt
 /** What an update means to a turn. */
 export type Said =
   | { readonly type: "text" | "thought"; readonly text: string; readonly usage?: Usage }
+  /** A message of a person's, told again. */
+  | { readonly type: "echo"; readonly text: string }
   | { readonly type: "tool"; readonly id: string; readonly title?: string; readonly state?: ToolState }
   | { readonly type: "plan"; readonly entries: readonly PlanEntry[] }
   | { readonly type: "context"; readonly used: number; readonly size: number };
@@ -42,10 +44,14 @@ export function readUpdate(params: unknown): { readonly sessionId: unknown; read
 /** Null for kinds and contents that mean nothing to a turn. */
 export function readSaid(update: Fields): Said | null {
   switch (update.sessionUpdate) {
+    case "user_message_chunk": {
+      const text = textIn(update.content);
+      return text === null ? null : { type: "echo", text };
+    }
     case "agent_message_chunk":
     case "agent_thought_chunk": {
-      const text = isFields(update.content) && update.content.type === "text" ? update.content.text : null;
-      if (typeof text !== "string") return null;
+      const text = textIn(update.content);
+      if (text === null) return null;
       const usage = readUsage(metaOf(update).usage);
       const type = update.sessionUpdate === "agent_message_chunk" ? "text" : "thought";
       return { type, text, ...(usage === null ? {} : { usage }) };
@@ -111,18 +117,21 @@ export function readUsage(usage: unknown): Usage | null {
     "candidatesTokenCount",
   );
   const cachedInput = first("cachedReadTokens", "cached_read_tokens", "cachedTokens", "cachedContentTokenCount");
+  const cacheWrite = first("cachedWriteTokens", "cached_write_tokens");
   if (input === undefined && output === undefined) return null;
-  return { input: input ?? 0, output: output ?? 0, ...(cachedInput === undefined ? {} : { cachedInput }) };
+  return {
+    input: input ?? 0,
+    output: output ?? 0,
+    ...(cachedInput === undefined ? {} : { cachedInput }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite }),
+  };
 }
 
 export function sumOf(a: Usage | null, b: Usage): Usage {
   if (a === null) return b;
-  const cached = (a.cachedInput ?? 0) + (b.cachedInput ?? 0);
-  return {
-    input: a.input + b.input,
-    output: a.output + b.output,
-    ...(a.cachedInput === undefined && b.cachedInput === undefined ? {} : { cachedInput: cached }),
-  };
+  const both = (name: "cachedInput" | "cacheWrite"): Partial<Usage> =>
+    a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) };
+  return { input: a.input + b.input, output: a.output + b.output, ...both("cachedInput"), ...both("cacheWrite") };
 }
 
 export interface Question {
@@ -155,6 +164,10 @@ export function isFields(value: unknown): value is Fields {
 
 function metaOf(fields: Fields): Fields {
   return isFields(fields._meta) ? fields._meta : {};
+}
+
+function textIn(content: unknown): string | null {
+  return isFields(content) && content.type === "text" && typeof content.text === "string" ? content.text : null;
 }
 
 function isCount(value: unknown): value is number {

@@ -1,6 +1,6 @@
 /** The folder an agent works in, one for each session of the gateway: what it reads there and writes there is no other session's. */
 import { createHash } from "node:crypto";
-import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { TertuliaError } from "../../errors.ts";
 
@@ -30,6 +30,12 @@ export class Workspaces {
       throw unwritable(path, cause);
     }
     return path;
+  }
+
+  /** The names of all folders of sessions that are there. */
+  async folders(): Promise<readonly string[]> {
+    const entries = await readdir(this.#root, { withFileTypes: true }).catch(() => []);
+    return entries.flatMap((entry) => (entry.isDirectory() && PLAIN.test(entry.name) ? [entry.name] : []));
   }
 
   /** Safe to repeat. Ignores what is no name of one of its folders. */

@@ -1,5 +1,6 @@
 /** What goes wrong with Hermes, where its sentence is another than that of a plain model. */
 import { quoteUntrusted } from "../../context/untrusted.ts";
+import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";
 import { failureOf, nameOf, type Scene, type Trouble } from "../wire/failures.ts";
 import { isSessionUnknown } from "./hermes-server.ts";
@@ -44,7 +45,7 @@ function noHermes({ where }: HermesScene): string {
 function agentFailure(trouble: Trouble & { type: "status" }, { mask }: HermesScene): RuntimeFailure {
   const { said, retryAfterMs } = trouble;
   const words = said.message === "" ? "." : `: ${quoteUntrusted(mask(said.message))}`;
-  if (/context[_ ](?:length|window|size)|too many tokens|maximum context/i.test(said.message)) {
+  if (saysOverflow(`${said.code} ${said.message}`)) {
     return { kind: "overflow", message: `The conversation is too long for the model of Hermes${words}` };
   }
   return {

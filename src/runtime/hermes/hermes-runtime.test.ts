@@ -379,6 +379,23 @@ describe("one turn", () => {
     await hermes.ended(1);
   });
 
+  test("F-SEC-04 B11: words without an end are stopped, and so are news of tools", async () => {
+    const piece = "z".repeat(500_000);
+    const word = { chunk: { choices: [{ delta: { content: piece } }] } };
+    const news = { event: "hermes.tool.progress", data: JSON.stringify({ tool: "ls", label: piece }) };
+    for (const [step, sentence, kept] of [
+      [word, "Hermes said more than 4,000,000 characters and was stopped.", 4_000_000],
+      [news, "Hermes thought more than 40,000,000 characters and was stopped.", 0],
+    ] as const) {
+      const { open } = await stage({
+        answer: () => ({ steps: [...Array.from({ length: 100 }, () => step), { stall: true }] }),
+      });
+      const result = await ask(await open(), "say hi");
+      expect(result).toMatchObject({ outcome: "failed", failure: { kind: "truncated", message: sentence } });
+      expect(result.text).toHaveLength(kept);
+    }
+  });
+
   test("O6: a limit of output is said in the last line", async () => {
     const { open } = await stage({ answer: () => ({ steps: [{ text: "much" }, { finish: "length" }] }) });
     expect((await ask(await open(), "say hi")).text).toBe("much\n\n[cut: the model reached its limit of output]");

@@ -4,7 +4,9 @@
  */
 import { z } from "zod";
 import type { Clock } from "../../util/clock.ts";
-import { below, checkHeaders, invalid, isOnThisMachine, readBaseUrl } from "../wire/address.ts";
+import { isLoopback } from "../../util/loopback.ts";
+import { isProxied, type Proxies } from "../../util/outgoing.ts";
+import { below, checkHeaders, invalid, readBaseUrl } from "../wire/address.ts";
 import { Connection } from "../wire/connection.ts";
 import { createMask, readRetryAfter, readServerError, type Scene, type Trouble } from "../wire/failures.ts";
 import { parseJson } from "../wire/parse-json.ts";
@@ -17,6 +19,8 @@ export interface HermesServerOptions {
   /** Hermes' API_SERVER_KEY; without one it keeps no session. */
   readonly key?: string | undefined;
   readonly fetch?: typeof fetch | undefined;
+  /** Those that `fetch` goes through: a sentence may name them. */
+  readonly proxies?: Proxies | undefined;
   readonly clock: Clock;
 }
 
@@ -44,6 +48,7 @@ const PATIENCE_MS = 10_000;
 
 export class HermesServer implements Scene {
   readonly where: string;
+  readonly isProxied: boolean;
   readonly model = "Hermes";
   readonly localProgram: string | null;
   readonly mask: (text: string) => string;
@@ -62,7 +67,8 @@ export class HermesServer implements Scene {
     }
     checkHeaders(name, key, {});
     this.where = this.#baseUrl.host;
-    this.localProgram = isOnThisMachine(this.#baseUrl)
+    this.isProxied = isProxied(this.#baseUrl, options.proxies);
+    this.localProgram = isLoopback(this.#baseUrl)
       ? "Hermes (`hermes gateway run`, with API_SERVER_ENABLED=true)"
       : null;
     this.mask = createMask(key === undefined ? [] : [key]);

@@ -169,6 +169,54 @@ describe("a whole answer", () => {
     expect(result).toMatchObject({ outcome: "done", text });
   });
 
+  // The kind: everything that can stand in a stream of events and says nothing, and every shape of a chunk that says little.
+  const line = (said: unknown): string => JSON.stringify(said);
+  const HI = line(deltaOf("a"));
+  const END = line(deltaOf("b", "stop"));
+  test.each<[string, string]>([
+    ["an event with empty data", `data:\n\ndata: ${HI}\n\ndata: \n\ndata: ${END}\n\n`],
+    ["a data line without a colon", `data\n\ndata: ${HI}\n\ndata\ndata\n\ndata: ${END}\n\n`],
+    ["empty data of an event with a name", `event: ping\ndata:\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["comments, ids and retry times", `:\n: hm\n\nid: 1\nretry: 5\n\ndata: ${HI}\n\nid\ndata: ${END}\n\n`],
+    ["CRLF", `data:\r\n\r\ndata: ${HI}\r\n\r\ndata: ${END}\r\n\r\ndata: [DONE]\r\n\r\n`],
+    ["CR", `data: ${HI}\r\rdata: ${END}\r\rdata: [DONE]\r\r`],
+    ["no space behind the colon", `data:${HI}\n\ndata:${END}\n\ndata:[DONE]\n\n`],
+    ["a byte order mark", `\uFEFFdata: ${HI}\n\ndata: ${END}\n\n`],
+    ["JSON over several lines", `data: {"choices":\ndata: [{"delta":{"content":"a"}}]}\n\ndata: ${END}\n\n`],
+    ["more lines between events", `\n\n\ndata: ${HI}\n\n\n\n\ndata: ${END}\n\n`],
+    ["null, an empty object, an empty list", `data: null\n\ndata: {}\n\ndata: []\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["other values", `data: "ping"\n\ndata: 1\n\ndata: true\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["chunks in a list", `data: [${HI},${END}]\n\n`],
+    ["usage alone", `data: {"usage":{"prompt_tokens":1}}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["choices that are none", `data: {"choices":null}\n\ndata: {"choices":{}}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["odd choices", `data: {"choices":[null]}\n\ndata: {"choices":[7]}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["a null delta", `data: {"choices":[{"delta":null}]}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["no delta", `data: {"choices":[{"index":0}]}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["null content", `data: ${line(deltaOf(null))}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    ["odd content", `data: ${line(deltaOf({ a: 1 }))}\n\ndata: ${line(deltaOf(7))}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+    [
+      "no error",
+      `data: {"error":null,"choices":[]}\n\ndata: {"error":{},"choices":[]}\n\ndata: ${HI}\n\ndata: ${END}\n\n`,
+    ],
+    ["an odd reason", `data: {"choices":[{"delta":{"content":"a"},"finish_reason":7}]}\n\ndata: ${END}\n\n`],
+    [
+      "the message again at its end",
+      `data: ${HI}\n\ndata: ${line(deltaOf("b"))}\n\ndata: ${line({ choices: [{ message: { content: "ab" }, finish_reason: "stop" }] })}\n\n`,
+    ],
+    [
+      "the message in one piece",
+      `data: ${line({ choices: [{ message: { content: "ab" }, finish_reason: "stop" }] })}\n\n`,
+    ],
+    [
+      "texts in place of deltas",
+      `data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[{"text":"b","finish_reason":"stop"}]}\n\n`,
+    ],
+    ["a word of its progress", `data: {"message":"loading"}\n\ndata: ${HI}\n\ndata: ${END}\n\n`],
+  ])("F-MOD-01 O6: is heard with %s", async (_name, raw) => {
+    const { result } = await answerOf(streams({ raw }));
+    expect(result).toMatchObject({ outcome: "done", text: "ab" });
+  });
+
   test("a character cut between two packets is whole", async () => {
     const bytes = new TextEncoder().encode(`data: ${JSON.stringify(deltaOf("😀 好"))}\n\n`);
     const cut = bytes.indexOf(0xf0) + 2;
@@ -279,6 +327,86 @@ describe("E3: a failure is typed, keeps what was said, and says what to do", () 
     expect(JSON.stringify(result)).not.toMatch(/k3y-of-the-owner|pw|abc/);
     expect(model.requests).toHaveLength(1);
   });
+
+  // The kind: every place and form in which a server puts an error into a stream that it has begun with 200.
+  const LONG = "This model's maximum context length is 4096 tokens";
+  const BOOM = "the GPU fell over";
+  test.each<[string, object | string]>([
+    ["nested", { error: { message: BOOM, type: "server_error" } }],
+    ["nested, with a code of its own", { error: { message: BOOM, code: 1234 } }],
+    ["nested twice", { error: { error: { message: BOOM } } }],
+    ["as a string", { error: BOOM }],
+    ["as a string beside its type", { error: BOOM, error_type: "generation" }],
+    ["flat", { error_type: "generation", error_message: BOOM }],
+    ["flat, with a code", { error_code: 17, error_msg: BOOM }],
+    ["as an object", { object: "error", message: BOOM, type: "ServerError", param: null }],
+    ["by its type", { type: "error", message: BOOM }],
+    ["by its status", { status: "error", message: BOOM }],
+    ["by its code", { code: "InternalError", message: BOOM, request_id: "1" }],
+    ["as no success", { success: false, message: BOOM }],
+    ["in the first choice", { choices: [{ error: { message: BOOM, code: 502 }, finish_reason: "error" }] }],
+    ["in a choice as a string", { choices: [{ delta: { content: "" }, error: BOOM }] }],
+    ["in a list", [{ error: { message: BOOM } }]],
+    ["in a list of errors", { errors: [{ message: BOOM }] }],
+    ["as a detail", { detail: BOOM }],
+    ["as a list of details", { detail: [{ loc: ["body"], msg: BOOM }] }],
+  ])("F-MOD-02 E3: an error in the stream, %s, is told in the server's words", async (_name, chunk) => {
+    const { result } = await answerOf(streams({ text: "half" }, { chunk }));
+    expect(result).toMatchObject({ outcome: "failed", text: "half" });
+    expect(result.failure?.message).toContain(BOOM);
+  });
+
+  test.each<[string, object]>([
+    ["nested", { error: { message: LONG } }],
+    ["nested, as an error of its own", { error: { message: LONG, code: 500, type: "server_error" } }],
+    ["flat", { error_type: "validation", error_message: "`inputs` tokens + `max_new_tokens` must be <= 4096" }],
+    ["as an object", { object: "error", message: LONG, code: 400 }],
+    ["as a string", { error: LONG }],
+    ["by its code", { error: { code: "context_length_exceeded", message: "no" } }],
+    ["in the first choice", { choices: [{ error: { message: LONG, code: 400 }, finish_reason: "error" }] }],
+    ["of the provider behind it", { error: { message: "Provider returned error", metadata: { raw: LONG } } }],
+    ["as a detail", { detail: LONG }],
+  ])(
+    "F-MOD-02 B5: a conversation that is too long, %s, is recognised as that, and sent shorter",
+    async (_name, chunk) => {
+      const { result } = await answerOf(streams({ chunk }));
+      expect(result.failure?.kind).toBe("overflow");
+      const { open, model } = await stage([streams({ chunk }), says("ok")]);
+      const exchanges: Exchange[] = [{ turnId: 1, prompt: "hi", reply: "hello", mark: null }];
+      expect(await ask(await open({ exchanges }), "and now?", { turnId: 2 })).toMatchObject({ text: "ok" });
+      expect(model.requests[1]?.body.messages.length).toBeLessThan(model.requests[0]?.body.messages.length ?? 0);
+    },
+  );
+
+  test("F-MOD-02 E3: an event `error` that is no JSON, or empty, is an error with what it says", async () => {
+    const { result } = await answerOf(streams({ text: "half" }, { event: "error", data: BOOM }));
+    expect(result.failure?.message).toContain(BOOM);
+    const empty = await answerOf(streams({ text: "half" }, { event: "error", data: "" }));
+    expect(empty.result).toMatchObject({ outcome: "failed", text: "half" });
+  });
+
+  // The kind: a server that never stops: words, thoughts, refusals, in pieces or in one, at once or with breaks.
+  test.each<[string, (piece: string) => FakeStep, string, number]>([
+    ["says", (text) => ({ text }), "fake-1 said more than 4,000,000 characters and was stopped.", 4_000_000],
+    [
+      "refuses",
+      (refusal) => ({ chunk: { choices: [{ delta: { refusal } }] } }),
+      "fake-1 said more than 4,000,000 characters and was stopped.",
+      4_000_000,
+    ],
+    ["thinks", (thought) => ({ thought }), "fake-1 thought more than 40,000,000 characters and was stopped.", 0],
+  ])(
+    "F-SEC-04 B11: a model that %s without an end is stopped, and its beginning kept",
+    async (_name, step, sentence, kept) => {
+      const piece = "z".repeat(500_000);
+      const steps = Array.from({ length: 100 }, () => step(piece));
+      const { result, model } = await answerOf([streams(...steps, { stall: true }), says("not asked for")]);
+      expect(result).toMatchObject({ outcome: "failed", failure: { kind: "truncated", message: sentence } });
+      expect(result.text).toHaveLength(kept);
+      await model.ended(0);
+      expect(model.requests).toHaveLength(1);
+    },
+  );
 
   test("silence is counted in bytes: a comment is a sign of life", async () => {
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;

@@ -1,5 +1,7 @@
 import type { Clock } from "../../util/clock.ts";
-import { below, checkHeaders, invalid, isOnThisMachine, readBaseUrl } from "../wire/address.ts";
+import { isLoopback } from "../../util/loopback.ts";
+import { isProxied, type Proxies } from "../../util/outgoing.ts";
+import { below, checkHeaders, invalid, readBaseUrl } from "../wire/address.ts";
 import { createMask, type Scene } from "../wire/failures.ts";
 
 export interface ModelServerOptions {
@@ -12,6 +14,8 @@ export interface ModelServerOptions {
   /** Sent with every request; go before our own. Their values are secrets. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly fetch?: typeof fetch | undefined;
+  /** Those that `fetch` goes through: a sentence may name them. */
+  readonly proxies?: Proxies | undefined;
   readonly clock: Clock;
 }
 
@@ -54,8 +58,9 @@ export function createModelServer(options: ModelServerOptions): ModelServer {
     fetch: options.fetch ?? fetch,
     clock,
     where: baseUrl.host,
+    isProxied: isProxied(baseUrl, options.proxies),
     model,
-    localProgram: isOnThisMachine(baseUrl) ? (LOCAL_PROGRAMS[baseUrl.port] ?? "the model server") : null,
+    localProgram: isLoopback(baseUrl) ? (LOCAL_PROGRAMS[baseUrl.port] ?? "the model server") : null,
     mask: createMask([...(key === undefined ? [] : [key]), ...Object.values(headers)]),
     url: (path) => below(baseUrl, path),
   };

@@ -36,10 +36,6 @@ export function below(baseUrl: URL, path: string): string {
   return url.href;
 }
 
-export function isOnThisMachine({ hostname }: URL): boolean {
-  return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
-}
-
 export function invalid(sentence: string): TertuliaError {
   return new TertuliaError("config_invalid", sentence);
 }

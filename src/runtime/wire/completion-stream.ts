@@ -5,9 +5,18 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
 import type { Clock } from "../../util/clock.ts";
+import { Allowance } from "../allowance.ts";
 import type { TurnResult } from "../runtime.ts";
 import { Connection, type Loss } from "./connection.ts";
-import { readRetryAfter, readServerError, type ServerError, type Trouble } from "./failures.ts";
+import {
+  errorIn,
+  nameOf,
+  readRetryAfter,
+  readServerError,
+  remarkIn,
+  type ServerError,
+  type Trouble,
+} from "./failures.ts";
 import { parseJson } from "./parse-json.ts";
 
 export interface CompletionRequest {
@@ -137,6 +146,10 @@ class Listener {
   #isDone = false;
   #reason: string | null = null;
   #usage: Usage | null = null;
+  readonly #allowance = new Allowance();
+  #hasSpoken = false;
+  /** What the server said beside the answer. */
+  #remark: ServerError | null = null;
 
   constructor(request: CompletionRequest, connection: Connection) {
     this.#request = request;
@@ -170,10 +183,17 @@ class Listener {
 
   /** The stream is over: with a finish reason that is an end, without one it is a trouble. */
   #over(trouble: Trouble): CompletionEnd {
-    const usage = this.#usage === null ? {} : { usage: this.#usage };
-    return this.#reason === null
-      ? { kind: "broken", trouble, ...usage }
-      : { kind: "finished", reason: this.#reason, ...usage };
+    if (this.#reason !== null) return { kind: "finished", reason: this.#reason, ...this.#used() };
+    const isUnexplained = trouble.type === "cut" && this.#remark !== null;
+    return this.#broken(isUnexplained ? troubleSaid(this.#remark!) : trouble);
+  }
+
+  #broken(trouble: Trouble): CompletionEnd {
+    return { kind: "broken", trouble, ...this.#used() };
+  }
+
+  #used(): { readonly usage?: Usage } {
+    return this.#usage === null ? {} : { usage: this.#usage };
   }
 
   async #takeEvents(): Promise<CompletionEnd | null> {
@@ -187,33 +207,64 @@ class Listener {
 
   async #take({ event = "message", data }: EventSourceMessage): Promise<CompletionEnd | null> {
     if (this.#isDone) return null;
-    if (event !== "message" && event !== "error") {
+    if (event === "error") {
+      const body = parseJson(data);
+      return this.#over(troubleSaid(body === undefined ? { code: "", message: data.trim() } : readServerError(body)));
+    }
+    if (event !== "message") {
+      if (!this.#allowance.take("thought", data.length)) return this.#tooMuch();
       await this.#request.onOwnEvent?.({ name: event, data: parseJson(data) });
       return null;
     }
+    // COMPAT: some servers and proxies keep the connection alive with events that hold nothing.
+    if (data.trim() === "") return null;
     if (data.trim() === "[DONE]") {
       this.#isDone = true;
       return this.#reason === null ? this.#over({ type: "cut" }) : null;
     }
-    const { data: chunk } = chunkShape.safeParse(parseJson(data));
-    if (chunk === undefined) return this.#over({ type: "garbled" });
-    if (event === "error" || chunk.error != null) return this.#over(troubleSaid(parseJson(data)));
-    if (chunk.usage != null) this.#usage = usageOf(chunk.usage);
-    const [choice] = chunk.choices ?? [];
-    if (choice === undefined) return null;
-    const { delta, finish_reason: reason } = choice;
-    const called = delta?.tool_calls?.[0] ?? (delta?.function_call == null ? null : { function: delta.function_call });
-    if (called != null) return this.#over({ type: "tool-call", tool: called.function?.name ?? "" });
-    await this.#tell("thought", delta?.reasoning_content || delta?.reasoning || "");
-    if (this.#request.signal.aborted) return { kind: "cancelled" };
-    await this.#tell("text", textOf(delta?.content) || delta?.refusal || "");
-    // COMPAT: some servers send an empty reason until there is one.
-    if (reason) this.#reason = reason;
+    const body = parseJson(data);
+    if (body === undefined) return this.#over({ type: "garbled" });
+    const said = errorIn(body);
+    if (said !== null) return this.#over(troubleSaid(said));
+    for (const chunk of Array.isArray(body) ? body : [body]) {
+      const end = await this.#takeChunk(chunkShape.parse(chunk), chunk);
+      if (end !== null) return end;
+    }
     return null;
   }
 
-  async #tell(type: CompletionPart["type"], text: string): Promise<void> {
-    if (text !== "") await this.#request.onPart({ type, text });
+  async #takeChunk({ usage, choices }: Chunk, body: unknown): Promise<CompletionEnd | null> {
+    if (usage !== null) this.#usage = usageOf(usage);
+    const [choice] = choices;
+    if (choice === undefined) {
+      this.#remark = remarkIn(body) ?? this.#remark;
+      return null;
+    }
+    const { finish_reason: reason } = choice;
+    // COMPAT: some servers give the whole message in one piece, and some repeat it at the end.
+    const delta = choice.delta ?? (this.#hasSpoken ? null : (choice.message ?? { content: choice.text }));
+    const called = delta?.tool_calls?.[0] ?? (delta?.function_call == null ? null : { function: delta.function_call });
+    if (called != null) return this.#over({ type: "tool-call", tool: called.function?.name ?? "" });
+    const end = await this.#tell("thought", delta?.reasoning_content || delta?.reasoning || "");
+    if (end !== null) return end;
+    if (this.#request.signal.aborted) return { kind: "cancelled" };
+    const text = textOf(delta?.content) || delta?.refusal || "";
+    this.#hasSpoken ||= text !== "" && choice.text == null;
+    // COMPAT: some servers send an empty reason until there is one.
+    if (reason) this.#reason = reason;
+    return this.#tell("text", text);
+  }
+
+  async #tell(type: CompletionPart["type"], text: string): Promise<CompletionEnd | null> {
+    if (text === "") return null;
+    if (!this.#allowance.take(type === "text" ? "said" : "thought", text.length)) return this.#tooMuch();
+    await this.#request.onPart({ type, text });
+    return null;
+  }
+
+  /** B11: it is not heard any more. */
+  #tooMuch(): CompletionEnd {
+    return this.#broken({ type: "too-much", uttered: this.#allowance.exceeded ?? "said" });
   }
 }
 
@@ -222,60 +273,70 @@ function isGarbled(end: CompletionEnd): boolean {
 }
 
 /** An error in the stream: its code is a status where the server gives one, else it counts as the server's fault. */
-function troubleSaid(body: unknown): Trouble {
-  const said = readServerError(body);
-  const status = Number(/\b[45]\d\d\b/.exec(said.code)?.[0] ?? (/rate_limit/.test(said.code) ? 429 : NaN));
-  const isRequestFault = /invalid_request|context|BadRequest/i.test(said.code);
-  return {
-    type: "status",
-    status: Number.isNaN(status) ? (isRequestFault ? 400 : 500) : status,
-    said,
-    retryAfterMs: null,
-  };
+function troubleSaid(said: ServerError): Trouble {
+  const trouble = (status: number) => ({ type: "status", status, said, retryAfterMs: null }) as const;
+  const [given] = /\b[45]\d\d\b/.exec(said.code) ?? [];
+  if (given !== undefined) return trouble(Number(given));
+  if (/rate_?limit/i.test(said.code)) return trouble(429);
+  const isRequestFault = /invalid|context|BadRequest|validation/i.test(said.code);
+  return trouble(isRequestFault || nameOf(trouble(400)) !== "request-refused" ? 400 : 500);
 }
 
-const call = z.object({ name: z.string().nullish() }).nullish();
-const content = z.union([z.string(), z.array(z.object({ type: z.string().nullish(), text: z.string().nullish() }))]);
+// What is not as it should be is read as if it were not there.
+const words = z.string().nullish().catch(null);
+const call = z.object({ name: words }).nullish().catch(null);
+const content = z
+  .union([z.string(), z.array(z.object({ type: words, text: words }))])
+  .nullish()
+  .catch(null);
+const message = z
+  .object({
+    content,
+    refusal: words,
+    reasoning_content: words,
+    reasoning: words,
+    tool_calls: z
+      .array(z.object({ function: call }))
+      .nullish()
+      .catch(null),
+    function_call: call,
+  })
+  .partial()
+  .nullish()
+  .catch(null);
 const count = z.number().nonnegative();
 const usageShape = z.object({
   prompt_tokens: count,
   completion_tokens: count.nullish(),
-  prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  prompt_tokens_details: z
+    .object({ cached_tokens: count.nullish(), cache_write_tokens: count.nullish() })
+    .nullish()
+    .catch(null),
   prompt_cache_hit_tokens: count.nullish(),
+  cache_read_input_tokens: count.nullish(),
+  cache_creation_input_tokens: count.nullish(),
 });
-const chunkShape = z.object({
-  error: z.unknown().optional(),
-  choices: z
-    .array(
-      z.object({
-        delta: z
-          .object({
-            content: content.nullish(),
-            refusal: z.string().nullish(),
-            reasoning_content: z.string().nullish(),
-            reasoning: z.string().nullish(),
-            tool_calls: z.array(z.object({ function: call })).nullish(),
-            function_call: call,
-          })
-          .nullish(),
-        finish_reason: z.string().nullish(),
-      }),
-    )
-    .nullish(),
-  /** A count in another form is none. */
-  usage: usageShape.nullish().catch(null),
-});
+const choiceShape = z
+  .object({ delta: message, message, text: words, finish_reason: words })
+  .catch({ delta: null, message: null, text: null, finish_reason: null });
+const chunkShape = z
+  .object({ choices: z.array(choiceShape).catch([]), usage: usageShape.nullable().catch(null) })
+  .catch({ choices: [], usage: null });
+type Chunk = z.output<typeof chunkShape>;
 
 function usageOf(usage: z.infer<typeof usageShape>): Usage {
-  const cached = usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens;
+  const details = usage.prompt_tokens_details;
+  const cached = details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? usage.cache_read_input_tokens;
+  const written = details?.cache_write_tokens ?? usage.cache_creation_input_tokens;
   return {
     input: usage.prompt_tokens,
     output: usage.completion_tokens ?? 0,
     ...(cached == null ? {} : { cachedInput: cached }),
+    ...(written == null ? {} : { cacheWrite: written }),
   };
 }
 
-function textOf(said: z.infer<typeof content> | null | undefined): string {
+function textOf(said: z.infer<typeof content>): string {
   if (said == null || typeof said === "string") return said ?? "";
   return said.map((part) => (part.type == null || part.type === "text" ? (part.text ?? "") : "")).join("");
 }

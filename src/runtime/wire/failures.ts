@@ -2,9 +2,11 @@
  * What can go wrong between us and a model server, in one table: what it counts as, whether it is tried again, and the sentence with what
  * to do next. Keys never stand in a sentence.
  */
-import { z } from "zod";
 import { quoteUntrusted } from "../../context/untrusted.ts";
+import { isRecord } from "../../util/is-record.ts";
 import { describeSpan } from "../../util/span.ts";
+import { tooMuch, type Uttered } from "../allowance.ts";
+import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";
 
 /** What happened, as it was seen. */
@@ -23,11 +25,12 @@ export type Trouble =
   | { readonly type: "garbled" }
   | { readonly type: "tool-call"; readonly tool: string }
   | { readonly type: "filtered" }
+  | { readonly type: "too-much"; readonly uttered: Uttered }
   | { readonly type: "no-room" };
 
 /** What the server said about it. */
 export interface ServerError {
-  /** Its code and type, for recognising. */
+  /** Its code, type and status, for recognising. */
   readonly code: string;
   /** For a person; may be empty. */
   readonly message: string;
@@ -51,13 +54,16 @@ export type TroubleName =
   | "no-stream"
   | "garbled"
   | "tool-call"
-  | "no-room";
+  | "no-room"
+  | "too-much";
 
 /** What a sentence may name. */
 export interface Scene {
   /** Host and port. */
   readonly where: string;
   readonly model: string;
+  /** There may be a proxy on the way. */
+  readonly isProxied?: boolean;
   /** The server is on this machine: which program it probably is. */
   readonly localProgram: string | null;
   /** Takes secrets out of a text of the server's. */
@@ -175,6 +181,11 @@ const RULES: Record<TroubleName, Rule> = {
     sentence: ({ model }) =>
       `${model} used up its limit of output before it said a word. Raise \`max_output\`, or let it think less.`,
   },
+  "too-much": {
+    kind: "truncated",
+    again: "never",
+    sentence: ({ model }, trouble) => tooMuch(model, trouble.type === "too-much" ? trouble.uttered : "said").message,
+  },
 };
 
 /** Further tries, and how long before each. */
@@ -219,8 +230,6 @@ export function nameOf(trouble: Trouble): TroubleName {
   }
 }
 
-const OVERFLOW =
-  /context[_ ]length|context[_ ]size|context[_ ]window|context limit|context_exceeded|maximum prompt length|(?:prompt|input) is too long|range of input length|too many tokens|(?:model )?token limit|input token count|reduce the length|too large for model with/i;
 const NO_CREDIT = /insufficient[_ ](?:quota|balance|credit)|billing|exceeded your current quota|payment/i;
 const WRONG_KEY =
   /(?:invalid|incorrect|missing|wrong|no)\W+api[ _-]?key|api[ _-]?key\W+(?:is )?(?:not valid|invalid|missing|expired)/i;
@@ -229,9 +238,10 @@ const NO_MODEL =
 const FILTERED = /content[_ ](?:filter|policy|management)|data_inspection_failed|safety/i;
 
 /** The first that matches. */
-const BY_STATUS: readonly (readonly [from: number, to: number, said: RegExp, TroubleName])[] = [
+const BY_STATUS: readonly (readonly [from: number, to: number, said: Pick<RegExp, "test">, TroubleName])[] = [
   [300, 399, /^/, "redirected"],
-  [400, 429, OVERFLOW, "overflow"],
+  // COMPAT: llama.cpp and proxies call it an error of the server's own.
+  [400, 599, { test: saysOverflow }, "overflow"],
   [413, 413, /^/, "overflow"],
   [400, 403, WRONG_KEY, "key-refused"],
   [402, 402, /^/, "no-credit"],
@@ -253,8 +263,10 @@ function nameOfStatus(status: number, { code, message }: ServerError): TroubleNa
   return match?.[3] ?? "request-refused";
 }
 
-function unreachableSentence({ where, localProgram }: Scene, trouble: Trouble): string {
+function unreachableSentence({ where, localProgram, isProxied = false }: Scene, trouble: Trouble): string {
   const code = codeIn(trouble);
+  const proxy = "the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY choose";
+  if (isProxied) return `${where} cannot be reached (${code}). Check base_url, the network, and ${proxy}.`;
   if (code === "BAD_PORT")
     return `The port in ${where} is one that is not asked by rule. Let the server listen on another.`;
   if (/ENOTFOUND|EAI_AGAIN/.test(code)) return `The name in ${where} cannot be found. Check base_url and the network.`;
@@ -291,25 +303,75 @@ export function createMask(secrets: readonly string[]): (text: string) => string
     known.reduce((masked, secret) => masked.replaceAll(secret, "[secret]"), text).replace(KEY_FORM, "[secret]");
 }
 
-const words = z.union([z.string(), z.number()]).nullish();
-const errorShape = z.object({ message: z.string().nullish(), code: words, type: words, status: words });
-const bodyShape = z.object({
-  error: z.union([errorShape, z.string()]).nullish(),
-  message: z.string().nullish(),
-  detail: z.string().nullish(),
-});
+type Fields = Readonly<Record<string, unknown>>;
+
+const CODES = ["code", "type", "status", "status_code", "error_code", "error_type"];
+const MESSAGES = ["message", "error_message", "error_msg", "detail", "msg"];
 
 /** An error body in any of the forms servers have; one of another form says nothing. */
 export function readServerError(body: unknown): ServerError {
-  // COMPAT: Google's endpoint wraps the object in a list.
-  const { data } = bodyShape.safeParse(Array.isArray(body) ? body[0] : body);
-  if (data === undefined) return { code: "", message: "" };
-  const { error } = data;
-  if (error == null || typeof error === "string") {
-    return { code: "", message: error ?? data.message ?? data.detail ?? "" };
+  const fields = fieldsOf(body);
+  return errorWithin(fields) ?? plainError(fields);
+}
+
+/** The error that an event of a stream holds in place of an answer, however it is written there. */
+export function errorIn(body: unknown): ServerError | null {
+  const fields = fieldsOf(body);
+  const within = errorWithin(fields);
+  if (within !== null || hasChoices(fields)) return within;
+  const isCalledSo = ["object", "type", "status"].some((name) => fields[name] === "error") || fields.error === true;
+  const isFlat = Object.keys(fields).some((name) => name.startsWith("error_")) || fields.success === false;
+  const hasCode = fields.code != null && typeof fields.message === "string";
+  return isCalledSo || isFlat || hasCode ? plainError(fields) : null;
+}
+
+/** Words beside the answer: the reason, if no answer comes. */
+export function remarkIn(body: unknown): ServerError | null {
+  const fields = fieldsOf(body);
+  const said = hasChoices(fields) ? null : plainError(fields);
+  return said?.message ? said : null;
+}
+
+/** Under `error`, in a list of them, or in the first choice. */
+function errorWithin(fields: Fields): ServerError | null {
+  const { error, errors, choices } = fields;
+  const [first] = Array.isArray(errors) ? errors : [errors];
+  const inChoice = Array.isArray(choices) ? fieldsOf(choices[0]).error : undefined;
+  for (const held of [error, first, inChoice]) {
+    if (typeof held === "string" && held !== "") return { code: codesIn(fields), message: held };
+    if (!isRecord(held) || Object.keys(held).length === 0) continue;
+    const inner = errorWithin(held) ?? plainError(held);
+    return { ...inner, code: [inner.code, codesIn(fields)].filter((code) => code !== "").join(" ") };
   }
-  const code = [error.code, error.type, error.status].filter((part) => part != null).join(" ");
-  return { code, message: error.message ?? "" };
+  return null;
+}
+
+function plainError(fields: Fields): ServerError {
+  const [message = ""] = MESSAGES.map((name) => textIn(fields[name])).filter((text) => text !== "");
+  // COMPAT: what OpenRouter's provider said stands there, and only there is the reason.
+  const raw = textIn(fieldsOf(fields.metadata).raw);
+  return { code: [codesIn(fields), raw].filter((part) => part !== "").join(" "), message };
+}
+
+function codesIn(fields: Fields): string {
+  const codes = CODES.map((name) => fields[name]);
+  return codes.filter((code) => typeof code === "string" || typeof code === "number").join(" ");
+}
+
+/** COMPAT: FastAPI gives a list of what is wrong. */
+function textIn(value: unknown): string {
+  if (Array.isArray(value)) return textIn(fieldsOf(value).msg);
+  return typeof value === "string" ? value : "";
+}
+
+function hasChoices({ choices }: Fields): boolean {
+  return Array.isArray(choices) && choices.length > 0;
+}
+
+/** COMPAT: Google's endpoint wraps the object in a list. */
+function fieldsOf(body: unknown): Fields {
+  const value: unknown = Array.isArray(body) ? body[0] : body;
+  return isRecord(value) ? value : {};
 }
 
 /** `retry-after-ms`, or `retry-after` in seconds or as a date. */

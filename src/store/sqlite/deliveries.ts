@@ -130,12 +130,12 @@ export function keep(db: Database, change: KeepChange): KeepResult {
     case "import":
       return { removed: 0, imported: importSessions(db, change) };
     case "prune":
-      return { removed: prune(db, change.now) };
+      return prune(db, change.now);
   }
 }
 
 /** At most 500 `once` conversations a time: the rest go with the next one. */
-function prune(db: Database, now: number): number {
+function prune(db: Database, now: number): KeepResult {
   const before = now - KEPT_FOR_MS;
   let removed = prunePaces(db, now);
   removed += db.run("DELETE FROM event_seen WHERE at < ?", before);
@@ -149,8 +149,15 @@ function prune(db: Database, now: number): number {
      AND NOT EXISTS(SELECT 1 FROM turn t WHERE t.conversation_id = c.id AND t.state IN('queued','running')) LIMIT 500`,
     before,
   );
+  const forgotten = once.flatMap(({ id }) =>
+    db.all<{ sessionId: string; runtime: string; ref: string }>(
+      `SELECT session_id AS sessionId, runtime, ref FROM runtime_state
+       WHERE ref IS NOT NULL AND session_id IN(SELECT id FROM session WHERE home = ?)`,
+      id,
+    ),
+  );
   for (const { id, place_id } of once) removed += forgetConversation(db, id, place_id);
-  return removed;
+  return { removed, forgotten };
 }
 
 function forgetConversation(db: Database, id: number, placeId: number): number {

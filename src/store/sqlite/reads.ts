@@ -875,7 +875,7 @@ function sessionToCome(
     endReason: null,
     lastHumanAt: null,
     suspended: null,
-    tokens: { input: 0, output: 0 },
+    tokens: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, lastPrompt: 0 },
   };
 }
 

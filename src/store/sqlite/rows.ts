@@ -158,6 +158,9 @@ export interface SessionRecord {
   title: string | null;
   tokens_input: number;
   tokens_output: number;
+  tokens_cache_read: number;
+  tokens_cache_write: number;
+  tokens_last_prompt: number;
 }
 export interface SessionJoined extends SessionRecord {
   home_key: string;
@@ -186,7 +189,13 @@ export function sessionOf(row: SessionJoined): SessionRow {
     endReason: row.end_reason,
     lastHumanAt: row.last_human_at,
     suspended: row.suspended,
-    tokens: { input: row.tokens_input, output: row.tokens_output },
+    tokens: {
+      input: row.tokens_input,
+      output: row.tokens_output,
+      cacheRead: row.tokens_cache_read,
+      cacheWrite: row.tokens_cache_write,
+      lastPrompt: row.tokens_last_prompt,
+    },
   };
 }
 

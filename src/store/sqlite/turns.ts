@@ -359,11 +359,16 @@ function countSession(db: Database, session: SessionRecord, ending: Ending): voi
   const suspended = failures >= 3 ? "failures" : session.suspended;
   if (ending.usage === undefined && failures === session.failures && suspended === session.suspended) return;
   db.run(
-    "UPDATE session SET failures = ?, suspended = ?, tokens_input = tokens_input + ?, tokens_output = tokens_output + ? WHERE id = ?",
+    `UPDATE session SET failures = ?, suspended = ?, tokens_input = tokens_input + ?, tokens_output = tokens_output + ?,
+       tokens_cache_read = tokens_cache_read + ?, tokens_cache_write = tokens_cache_write + ?,
+       tokens_last_prompt = coalesce(?, tokens_last_prompt) WHERE id = ?`,
     failures,
     suspended,
     ending.usage?.input ?? 0,
     ending.usage?.output ?? 0,
+    ending.usage?.cachedInput ?? 0,
+    ending.usage?.cacheWrite ?? 0,
+    ending.usage?.input ?? null,
     session.id,
   );
 }
