@@ -20,7 +20,7 @@ const RANKS: readonly (readonly [RegExp, number])[] = [
   [/^message\//, 1],
   [/^(conversation\/|turn\/turn\.ts|reply\/delivery\.ts)/, 2],
   [/^(store\/store|runtime\/runtime|channel\/channel|engine\/engine)\.ts$/, 3],
-  [/^(config|config-[a-z]+|events)\.ts$/, 4],
+  [/^(config|config-[a-z]+|events|owner-token)\.ts$/, 4],
   [/^(store|runtime|channel|engine|context|turn|reply|bridge|digest|telemetry)\//, 5],
   [/^(gateway|runtimes)\.ts$/, 6],
   [/^http\//, 7],

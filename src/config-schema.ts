@@ -110,7 +110,7 @@ export const policy = section({
 export const http = {
   host: hostName.default("127.0.0.1"),
   port: whole(0, 65_535).default(8378),
-  token: oneOf(["auto", "always"]).default("auto"),
+  token: oneOf(["auto", "loopback", "always"]).default("auto"),
   system_messages: oneOf(["give", "refuse"]).default("give"),
 };
 
@@ -242,17 +242,12 @@ export const agent = section({
   handoff_ttl: duration("1s", "7d").optional(),
 });
 
+const ownToken = words("at least 16 printable ASCII characters without spaces", (token) => TOKEN.test(token));
+
 export const person = section({
   name: words("a text").optional(),
   role: oneOf(ROLES).optional(),
-  tokens: z
-    .array(
-      words("at least 16 printable ASCII characters without spaces", (token) => TOKEN.test(token)),
-      {
-        error: "a list of tokens",
-      },
-    )
-    .default([]),
+  tokens: z.array(ownToken, { error: "a list of tokens" }).default([]),
   accounts: z
     .array(section({ platform: oneOf(PUSH_PLATFORMS), id: words("the id of an account in quotes") }), {
       error: "a list of accounts",
@@ -291,6 +286,7 @@ export const access = section({
 export const SCHEMA = section({
   timezone: zone.optional(),
   http: section(http).prefault({}),
+  metrics: section({ token: ownToken.optional() }).prefault({}),
   log: section({ level: oneOf(LOG_LEVELS).default("info") }).prefault({}),
   agents: mapOf("agents by name", keyName, agent).prefault({ main: { runtime: { kind: "demo" } } }),
   default_agent: keyName.optional(),

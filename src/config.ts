@@ -68,14 +68,19 @@ export interface Config {
   /** Those of the environment that requests of ours go out through; absent where there is none. */
   readonly proxies?: Proxies;
   readonly timezone: string;
-  /** Port 0 takes any free one. `auto`: a truly local request needs no token (A4). */
+  /**
+   * Port 0 takes any free one. Without a token (A11) a truly local request is the owner's: with `auto` where the gateway's own user is at
+   * the other end, with `loopback` whoever is.
+   */
   readonly http: {
     readonly host: string;
     readonly port: number;
-    readonly token: "auto" | "always";
+    readonly token: "auto" | "loopback" | "always";
     /** What becomes of an OpenAI client's system message in a conversation with a name. */
     readonly systemMessages: "give" | "refuse";
   };
+  /** A token that may only read the metrics. */
+  readonly metrics: { readonly token?: string };
   readonly log: { readonly level: LogLevel };
   /** By name. This and every other map here has no prototype: a lookup finds only what was configured. */
   readonly agents: Readonly<Record<string, AgentConfig>>;
@@ -514,7 +519,7 @@ function first<T>(layers: readonly (readonly [from: string, value: T | undefined
 const UNNAMED: z.output<typeof person> = { tokens: [], accounts: [] };
 
 function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
-  const { http, log, session, reset, turn, pool, limits } = settings;
+  const { http, metrics, log, session, reset, turn, pool, limits } = settings;
   const timezone = settings.timezone ?? machineZone();
   const handoff = { ttlMs: settings.handoff.ttl };
   const policies = <K extends string>(layer: Readonly<Partial<Record<K, z.output<typeof policy>>>>) =>
@@ -523,6 +528,7 @@ function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
   return {
     timezone,
     http: { host: http.host, port: http.port, token: http.token, systemMessages: http.system_messages },
+    metrics: present(metrics),
     log,
     agents: table(settings.agents, (written, name): AgentConfig => {
       return {

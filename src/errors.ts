@@ -21,7 +21,7 @@ const KINDS = {
   unauthorized: {
     status: 401,
     exit: 1,
-    remedy: "Send `Authorization: Bearer <token>`; the owner's token is in the file `token` in the state folder.",
+    remedy: "Send `Authorization: Bearer <token>` with a token that is known; `tertulia token` prints the owner's.",
   },
   forbidden: { status: 403, exit: 1, remedy: "Use a conversation of your own, or ask the owner." },
   origin_refused: {
@@ -58,6 +58,7 @@ const KINDS = {
   },
   idempotency_conflict: { status: 422, exit: 1, remedy: "Use a new Idempotency-Key for a different body." },
   queue_full: { status: 429, exit: 1, remedy: "Wait for the agent to answer, or stop its turn with /stop." },
+  too_many: { status: 429, exit: 1, remedy: "Wait a moment, and send less at once." },
   busy: { status: 429, exit: 1, remedy: "Wait until the running turn has ended, or /stop it." },
   rate_limited: {
     status: 429,

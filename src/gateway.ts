@@ -95,7 +95,7 @@ export interface GatewayOptions {
   /** Opens nothing yet: the channel of an agent's account. */
   readonly createChannel?: (account: AccountConfig) => Channel;
   /** Keys the stand-ins that `redact_pii` shows for ids, which stay the same while it does; one of this process's own where absent. */
-  readonly secret?: string;
+  readonly secret?: () => string;
 }
 
 /**
@@ -114,7 +114,7 @@ export class Gateway {
   readonly #store: Store;
   readonly #ids: IdSource;
   readonly #ground: ContextGround;
-  readonly #secret: string;
+  readonly #secret: () => string;
   readonly #options: GatewayOptions;
   readonly #runtimes: Map<string, Runtime>;
   /** Not configured any more: turns may still run on them, and they end with the gateway. */
@@ -153,17 +153,21 @@ export class Gateway {
     this.#log = log;
     this.#clock = clock;
     this.#store = store;
-    this.#secret = options.secret ?? ids.token();
+    const ownSecret = ids.token();
+    this.#secret = options.secret ?? (() => ownSecret);
     this.#runtimes = createRuntimes(config, this.#runtimesOptions());
     for (const channel of options.channels ?? [])
       this.#channels.set(channel.account, { channel, agent: config.defaultAgent, account: null });
     this.#ids = ids;
     const platforms = () => this.#platforms();
+    const secret = this.#secret;
     this.#ground = {
       get platforms() {
         return platforms();
       },
-      secret: this.#secret,
+      get secret() {
+        return secret();
+      },
     };
     // Every part reads the configuration at the moment it needs it: a reload reaches the next message (A3).
     const live = <T extends object>(fixed: T): T & { readonly config: Config } =>
@@ -284,12 +288,12 @@ export class Gateway {
 
   /** How ids are shown to whoever may not see them (C5). */
   get idMask(): IdMask {
-    return createIdMask({ redactPii: this.#config.redactPii, secret: this.#secret });
+    return createIdMask({ redactPii: this.#config.redactPii, secret: this.#secret() });
   }
 
   #runtimesOptions(): RuntimesOptions {
     const { clock = systemClock, chance = Math.random, runtimes = {}, log } = this.#options;
-    return { clock, chance, log, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret, sessionId) };
+    return { clock, chance, log, given: runtimes, tokenFor: (sessionId) => sessionToken(this.#secret(), sessionId) };
   }
 
   #createDigestKeeper({ digest, timezone }: Config): DigestKeeper | null {
@@ -547,6 +551,11 @@ export class Gateway {
   /** The session's agent is not needed any more: its handle is parked when its turn is over. */
   park(sessionId: string): Promise<void> {
     return this.pool.drop(sessionId);
+  }
+
+  /** Every agent is opened anew for its next turn. */
+  parkAll(): void {
+    for (const { sessionId } of this.pool.list()) this.park(sessionId).catch((cause) => this.#fault(cause));
   }
 
   /** Where a session's agent is: warm, busy, cold. */

@@ -1,16 +1,15 @@
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Channel } from "./channel/channel.ts";
 import { createXmppChannel } from "./channel/xmpp/xmpp-channel.ts";
 import type { AccountConfig, Config } from "./config.ts";
 import { watchFiles } from "./config-watch.ts";
 import { maskedLog } from "./context/masked-log.ts";
-import { asTertuliaError, TertuliaError } from "./errors.ts";
+import { asTertuliaError } from "./errors.ts";
 import { Gateway } from "./gateway.ts";
 import { type HttpServer, startHttpServer } from "./http/server.ts";
+import { openOwnerToken } from "./owner-token.ts";
 import { acquireLock } from "./store/sqlite/lock.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import { type Clock, systemClock } from "./util/clock.ts";
-import { randomIds } from "./util/ids.ts";
 import type { Log } from "./util/log.ts";
 
 export interface RunningGateway {
@@ -26,7 +25,15 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
   try {
     const lock = acquireLock({ path: config.files.lock, pid: process.pid, now: Date.now() });
     closers.push(() => lock.release());
-    const ownerToken = readOwnerToken(config);
+    const ownerToken = openOwnerToken(config.files.token, {
+      log,
+      // Their agents sign in with tokens that are derived from the old one.
+      onChange: () => gateway.parkAll(),
+    });
+    const onError = (cause: unknown): void => log.warn({ err: cause }, "the owner's token is not watched for changes");
+    closers.push(
+      watchFiles([config.files.token], { clock: systemClock, onError, onChange: () => void ownerToken.current }),
+    );
     const store = openSqliteStore({ path: config.files.state, clock: systemClock });
     closers.push(() => store.close());
     const createChannel = (account: AccountConfig): Channel =>
@@ -36,7 +43,7 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
         chance: Math.random,
         log: maskedLog(log, () => gateway.idMask),
       });
-    const gateway: Gateway = new Gateway({ config, store, log, secret: ownerToken, createChannel });
+    const gateway: Gateway = new Gateway({ config, store, log, secret: () => ownerToken.current, createChannel });
     closers[closers.length - 1] = () => gateway.stop();
     const http: HttpServer = await startHttpServer({ gateway, ownerToken, log, startedAt: Date.now() });
     // After the gateway: whoever waits for a turn that is interrupted is told so before the connection is closed.
@@ -44,7 +51,7 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     await gateway.start();
     const url = urlOf(http.address);
     lock.publish(url);
-    return { gateway, url, ownerToken, stop: () => closeAll(closers) };
+    return { gateway, url, ownerToken: ownerToken.current, stop: () => closeAll(closers) };
   } catch (error) {
     await closeAll(closers);
     throw error;
@@ -95,23 +102,4 @@ async function closeAll(closers: (() => unknown)[]): Promise<void> {
 
 function urlOf({ host, port }: { host: string; port: number }): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
-/** The owner's token, made at the first start; 0600. */
-function readOwnerToken(config: Config): string {
-  const path = config.files.token;
-  try {
-    if (!existsSync(path)) writeFileSync(path, `${randomIds.token()}\n`, { mode: 0o600, flag: "wx" });
-    chmodSync(path, 0o600);
-    const token = readFileSync(path, "utf8").trim();
-    if (token.length >= 16) return token;
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === "ENOSPC")
-      throw new TertuliaError("disk_full", `There is no space left for ${path}.`, { cause: error });
-    throw new TertuliaError("home_unwritable", `${path} cannot be read or written (${code}).`, { cause: error });
-  }
-  throw new TertuliaError("home_unwritable", `${path} holds no usable token.`, {
-    remedy: "Remove the file: the next start makes a new one.",
-  });
 }

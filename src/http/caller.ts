@@ -3,98 +3,182 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Config } from "../config.ts";
 import { sessionOfToken } from "../conversation/session-token.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Gateway, Person } from "../gateway.ts";
-import type { SessionRow } from "../store/store.ts";
+import type { Person } from "../gateway.ts";
+import type { SessionRow, StoreReader } from "../store/store.ts";
+import { isForwardingHeader } from "./forwarding.ts";
 
 /** What is known of a request before it is believed. */
 export interface RequestFacts {
   readonly method: string;
+  readonly path: string;
+  readonly httpVersion: string;
   readonly headers: IncomingHttpHeaders;
+  /** By lower-case name, every value that was sent under it. */
+  readonly headersDistinct: NodeJS.Dict<string[]>;
   readonly remoteAddress: string | undefined;
+  /** Whether the other end of the connection belongs to the gateway's own user (A11). */
+  isOwnUser(): Promise<boolean>;
 }
 
-/** Who calls (A4): the bearer of a token, else the owner when the request is truly local. Throws `unauthorized`, `origin_refused`, `content_type`. */
-export function callerOf(facts: RequestFacts, config: Config, ownerToken: string): Person {
-  const isWrite = facts.method !== "GET" && facts.method !== "HEAD";
-  if (isWrite) requireSafeWrite(facts.headers);
-  const bearer = /^Bearer (\S+)$/i.exec(facts.headers.authorization ?? "")?.[1];
-  if (bearer !== undefined) {
-    const person = personOfToken(bearer, config, ownerToken);
-    if (person !== null) return person;
-    // The `openai` client always sends a key: on true loopback any is as good as none.
-    if (config.http.token === "always" || !isTrulyLocal(facts))
-      throw new TertuliaError("unauthorized", "This token is not known here.");
-  }
-  if (config.http.token === "auto" && isTrulyLocal(facts)) return ownerOf(config);
+/** Where tokens are known. */
+export interface TokenGround {
+  readonly config: Config;
+  readonly ownerToken: string;
+  readonly reader: Pick<StoreReader, "session">;
+}
+
+/** Who calls, and how far that reaches. */
+export interface Caller {
+  readonly person: Person;
+  readonly scope: Scope;
+}
+
+export type Scope =
+  /** All that is the person's. */
+  | { readonly kind: "person" }
+  /** A session's own token speaks for that session alone (A6). */
+  | { readonly kind: "session"; readonly session: SessionRow }
+  /** A scraper's. */
+  | { readonly kind: "metrics" };
+
+const WHOLE: Scope = { kind: "person" };
+
+/** A cookie of this name holds a token; those of other programs on this machine are not looked at. */
+export const TOKEN_COOKIE = "tertulia_token";
+
+const NOBODY: Person = { id: "nobody", role: "guest" };
+
+/**
+ * Who calls (A4, A11). A token that is presented decides, on this machine too: one that is not known is nobody's. Without one it is the
+ * owner where `http.token` trusts the other end. Throws `unauthorized`, `forbidden`.
+ */
+export async function callerOf(facts: RequestFacts, ground: TokenGround): Promise<Caller> {
+  const presented = presentedTokens(facts);
+  if (presented.length > 0) return callerOfTokens(presented, ground);
+  if (await isTrusted(facts, ground.config.http.token))
+    return { person: personFrom(ground.config, "owner"), scope: WHOLE };
   throw new TertuliaError("unauthorized", "This gateway asks for a token here.");
 }
 
-/** The session that a session's own token speaks for; null for any other token (A6). Throws `unauthorized` for one whose session is over. */
-export async function scopeOf(
-  authorization: string | undefined,
-  { gateway, ownerToken }: { gateway: Gateway; ownerToken: string },
-): Promise<SessionRow | null> {
-  const bearer = /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1];
-  const sessionId = bearer === undefined ? null : sessionOfToken(ownerToken, bearer);
-  if (sessionId === null) return null;
-  const session = await gateway.reader.session(sessionId);
-  if (session !== null && session.endedAt === null) return session;
-  throw new TertuliaError("unauthorized", "The session of this token has ended.");
+/** Every token that a request presents, whatever it is worth; a header that holds none counts as an unknown one. */
+export function presentedTokens({ headersDistinct }: Pick<RequestFacts, "headersDistinct">): readonly string[] {
+  const bearers = (headersDistinct.authorization ?? []).map(
+    (value) => /^Bearer +(\S+)$/i.exec(value.trim())?.[1] ?? "",
+  );
+  const keys = (headersDistinct["x-api-key"] ?? []).map((value) => value.trim());
+  const cookies = (headersDistinct.cookie ?? [])
+    .flatMap((line) => line.split(";"))
+    .flatMap((pair) => {
+      const [name, ...value] = pair.split("=");
+      return name?.trim() === TOKEN_COOKIE ? [value.join("=").trim()] : [];
+    });
+  return [...new Set([...bearers, ...keys, ...cookies])];
 }
 
-/** A session's agent acts for the session's person; a room's session is nobody's, and its agent acts under a name that no person has (A9). */
-export function callerOfSession(facts: RequestFacts, config: Config, session: SessionRow): Person {
-  if (facts.method !== "GET" && facts.method !== "HEAD") requireSafeWrite(facts.headers);
-  const person = session.ownerPerson === null ? undefined : config.people[session.ownerPerson];
-  if (person === undefined) return { id: `session:${session.id}`, role: "guest" };
-  const { id, role, name } = person;
+/** Throws `unauthorized` unless all are known, and mean the same. */
+export async function callerOfTokens(tokens: readonly string[], ground: TokenGround): Promise<Caller> {
+  const callers = await Promise.all(tokens.map((token) => callerOfToken(token, ground)));
+  const [first] = callers;
+  if (first === undefined || callers.some((other) => !isSame(first, other)))
+    throw new TertuliaError("unauthorized", "Several tokens are presented, and they are not of the same person.");
+  return first;
+}
+
+async function callerOfToken(token: string, ground: TokenGround): Promise<Caller> {
+  const { config, ownerToken, reader } = ground;
+  const sessionId = sessionOfToken(ownerToken, token);
+  if (sessionId !== null) return callerOfSession(await reader.session(sessionId), config);
+  const id = personIdOf(token, ground);
+  if (id !== undefined) return { person: personFrom(config, id), scope: WHOLE };
+  if (config.metrics.token !== undefined && isEqual(config.metrics.token, token))
+    return { person: NOBODY, scope: { kind: "metrics" } };
+  throw new TertuliaError("unauthorized", "This token is not known here.");
+}
+
+function personIdOf(token: string, { config, ownerToken }: Omit<TokenGround, "reader">): string | undefined {
+  return Object.values(config.people).find(({ id, tokens }) =>
+    (id === "owner" ? [ownerToken, ...tokens] : tokens).some((one) => isEqual(one, token)),
+  )?.id;
+}
+
+/** Whether these tokens are still that person's, in the same role. */
+export function areStillOf(person: Person, tokens: readonly string[], ground: Omit<TokenGround, "reader">): boolean {
+  return (
+    ground.config.people[person.id]?.role === person.role &&
+    tokens.every((token) => personIdOf(token, ground) === person.id)
+  );
+}
+
+/** A session's agent acts for the session's person; a room's session is nobody's, and its agent acts under a name that no person has (A9). Throws `unauthorized`. */
+function callerOfSession(session: SessionRow | null, config: Config): Caller {
+  if (session === null || session.endedAt !== null)
+    throw new TertuliaError("unauthorized", "The session of this token has ended.");
+  const { id, ownerPerson } = session;
+  const isOfPerson = ownerPerson !== null && config.people[ownerPerson] !== undefined;
+  const person: Person = isOfPerson ? personFrom(config, ownerPerson) : { id: `session:${id}`, role: "guest" };
+  return { person, scope: { kind: "session", session } };
+}
+
+function isSame(one: Caller, other: Caller): boolean {
+  const nameOf = ({ scope }: Caller) => (scope.kind === "session" ? scope.session.id : scope.kind);
+  return one.person.id === other.person.id && nameOf(one) === nameOf(other);
+}
+
+function personFrom(config: Config, id: string): Person {
+  const { role, name } = config.people[id]!;
   return { id, role, ...(name === undefined ? {} : { name }) };
 }
 
-/** Every write needs JSON and a same or absent Origin, on loopback too: a page elsewhere cannot send either unseen. */
-function requireSafeWrite(headers: IncomingHttpHeaders): void {
+/** Throws `forbidden` where a token reaches less far than that. */
+export function requireScope({ kind }: Scope, path: string): void {
+  if (kind === "metrics" && path !== "/metrics")
+    throw new TertuliaError("forbidden", "This token only reads the metrics.", { remedy: "Use a person's token." });
+  if (kind === "session" && path !== "/api/send")
+    throw new TertuliaError("forbidden", "A session's own token only sends.", {
+      remedy: "Use `tertulia send`; for anything else a person's token is needed.",
+    });
+}
+
+/**
+ * What a page elsewhere could send unseen is refused, whatever it presents: a write needs JSON and a same or absent Origin, and nothing is
+ * fetched for a page of another site but the page itself, as a person who follows a link does. Throws `origin_refused`, `content_type`.
+ */
+export function requireOwnPage({ method, path, headers }: Pick<RequestFacts, "method" | "path" | "headers">): void {
   const { origin, host } = headers;
-  if (origin !== undefined && !isSameOrigin(origin, host)) {
+  const isRead = method === "GET" || method === "HEAD";
+  const site = headers["sec-fetch-site"];
+  const isVisit =
+    isRead && path === "/" && headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
+  if (site !== undefined && site !== "same-origin" && site !== "none" && !isVisit)
+    throw new TertuliaError("origin_refused", "A page of another site may not fetch anything here.");
+  if (isRead) return;
+  if (origin !== undefined && !isSameOrigin(origin, host))
     throw new TertuliaError("origin_refused", `A page at ${JSON.stringify(origin)} may not write here.`);
-  }
-  if (!/^application\/json\s*(;|$)/i.test(headers["content-type"] ?? "")) {
+  if (!/^application\/json\s*(;|$)/i.test(headers["content-type"] ?? ""))
     throw new TertuliaError("content_type", "A write needs the content type application/json.");
-  }
 }
 
 function isSameOrigin(origin: string, host: string | undefined): boolean {
   return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
 }
 
-/** From this machine, not through a proxy, and meant for this machine (no rebound name). */
-function isTrulyLocal({ headers, remoteAddress }: RequestFacts): boolean {
+async function isTrusted(facts: RequestFacts, policy: Config["http"]["token"]): Promise<boolean> {
+  if (policy === "always" || !isTrulyLocal(facts)) return false;
+  return policy === "loopback" || facts.isOwnUser();
+}
+
+/** From this machine, through nothing in between as far as can be seen, and meant for this machine (no rebound name). */
+function isTrulyLocal({ httpVersion, headers, headersDistinct, remoteAddress }: RequestFacts): boolean {
   const address = (remoteAddress ?? "").replace(/^::ffff:/i, "");
   if (!/^127\.\d+\.\d+\.\d+$/.test(address) && address !== "::1") return false;
-  if (Object.keys(headers).some(isProxyHeader)) return false;
-  const host = (headers.host ?? "").replace(/:\d+$/, "").toLowerCase();
+  // Clients of today speak 1.1; what speaks 1.0 is a proxy that need not say so.
+  if (httpVersion !== "1.1" || Object.keys(headers).some(isForwardingHeader)) return false;
+  const hosts = headersDistinct.host ?? [];
+  return hosts.length === 1 && isOwnName(hosts[0]!.replace(/:\d+$/, "").toLowerCase());
+}
+
+function isOwnName(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
-
-const PROXY_HEADERS = ["forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"];
-
-/** Names are lower case. */
-function isProxyHeader(name: string): boolean {
-  return name.startsWith("x-forwarded") || PROXY_HEADERS.includes(name);
-}
-
-function personOfToken(token: string, config: Config, ownerToken: string): Person | null {
-  if (isEqual(token, ownerToken)) return ownerOf(config);
-  for (const person of Object.values(config.people)) {
-    if (person.tokens.some((known) => isEqual(known, token))) {
-      return { id: person.id, role: person.role, ...(person.name === undefined ? {} : { name: person.name }) };
-    }
-  }
-  return null;
-}
-
-function ownerOf(config: Config): Person {
-  const name = config.people.owner?.name;
-  return { id: "owner", role: "owner", ...(name === undefined ? {} : { name }) };
 }
 
 /** In constant time, whatever the lengths. */

@@ -7,7 +7,8 @@ import { deliveryText, renderNotice } from "../reply/render-notice.ts";
 import { exceptSilence } from "../reply/silence.ts";
 import { turnProblem } from "../reply/turn-problem.ts";
 import type { TurnAnswer } from "../store/store.ts";
-import { BODY_LIMIT, sizedBody, tooLarge } from "./body.ts";
+import { tooLarge } from "./bodies.ts";
+import { BODY_LIMIT, sizedBody } from "./body.ts";
 import {
   CompletionBody,
   chunk,

@@ -37,17 +37,18 @@ export function handoff(gateway: Gateway): Hono<Env> {
     const { room, text, session, agent, share } = await jsonBody(context, SendBody);
     const eventId = idempotencyKey(context);
     const scope = context.get("scope");
-    if (scope !== null && session !== null && session !== scope.id)
+    const speaker = scope.kind === "session" ? scope.session : null;
+    if (speaker !== null && session !== null && session !== speaker.id)
       throw new TertuliaError("forbidden", "A session's own token speaks for that session only.");
-    const speaks = scope?.agent ?? agent;
+    const speaks = speaker?.agent ?? agent;
     const sent = await gateway.send({
       person: context.get("caller"),
       room,
       text,
       sessionId: session,
       // An agent's own word opens no room (H7).
-      share: share === true && scope === null,
-      ...(scope === null ? {} : { as: scope }),
+      share: share === true && speaker === null,
+      ...(speaker === null ? {} : { as: speaker }),
       ...(speaks === undefined ? {} : { agent: speaks }),
       ...(eventId === undefined ? {} : { eventId: `${context.get("caller").id}:${eventId}` }),
     });

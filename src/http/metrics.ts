@@ -7,7 +7,7 @@ import type { Env } from "./wire.ts";
 export function metrics(gateway: Gateway): Hono<Env> {
   const app = new Hono<Env>();
   app.get("/", async (context) => {
-    if (context.get("caller").role !== "owner")
+    if (context.get("caller").role !== "owner" && context.get("scope").kind !== "metrics")
       throw new TertuliaError("forbidden", "Only the owner sees the metrics.");
     const { text, contentType } = await gateway.telemetry.metrics();
     return context.body(text, 200, { "Content-Type": contentType });

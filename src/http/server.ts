@@ -1,20 +1,26 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
+import type { OwnerToken } from "../owner-token.ts";
+import { type Clock, systemClock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
-import { callerOf, callerOfSession, scopeOf } from "./caller.ts";
+import { Bodies } from "./bodies.ts";
+import { areStillOf, callerOf, presentedTokens, type RequestFacts, requireOwnPage, requireScope } from "./caller.ts";
 import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";
 import { digest } from "./digest.ts";
+import { EventFeed } from "./event-feed.ts";
 import { eventStream } from "./event-stream.ts";
+import { FailedTokens } from "./failed-tokens.ts";
 import { foreignSessions } from "./foreign-sessions.ts";
 import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
 import { metrics } from "./metrics.ts";
+import { createPeers } from "./peer.ts";
 import { parserError, refuse } from "./refuse.ts";
 import { refusedEvents } from "./refused.ts";
 import { runtimes } from "./runtimes.ts";
@@ -24,9 +30,10 @@ import { type Env, errorBody, fail } from "./wire.ts";
 
 export interface HttpServerOptions {
   readonly gateway: Gateway;
-  readonly ownerToken: string;
+  readonly ownerToken: OwnerToken;
   readonly log: Log;
   readonly startedAt: number;
+  readonly clock?: Clock;
 }
 
 export interface HttpServer {
@@ -40,10 +47,17 @@ const LEAVE_MS = 800;
 
 /** The transport under the HTTP, web and terminal doors. Throws `port_taken`. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
-  const { gateway, log } = options;
+  const { gateway, ownerToken, log, clock = systemClock } = options;
   const { host, port } = gateway.config.http;
   const streams = new AbortController();
-  const server = serve(createApp(options, streams.signal), log);
+  const feed = new EventFeed({ gateway, ownerToken, clock, log });
+  const peers = createPeers();
+  const ownUsers = new WeakMap<Socket, Promise<boolean>>();
+  const isOwnUser = (socket: Socket): Promise<boolean> => ownUsers.get(socket) ?? Promise.resolve(false);
+  const server = serve(createApp({ ...options, clock, feed, isOwnUser, closing: streams.signal }), log);
+  server.on("connection", (socket) => {
+    if (gateway.config.http.token === "auto") ownUsers.set(socket, peers.isOwnUser(socket));
+  });
   await listen(server, host, port);
   const address = { host, port: (server.address() as AddressInfo).port };
   log.info(address, "http listens");
@@ -51,6 +65,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     address,
     async close() {
       streams.abort();
+      feed.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = setTimeout(() => server.closeAllConnections(), LEAVE_MS);
       await closed;
@@ -58,6 +73,9 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     },
   };
 }
+
+/** Nothing here is anything but what it says it is: no answer runs as a page's script. */
+const EVERY_ANSWER = { "X-Content-Type-Options": "nosniff" };
 
 /** Node's server around the app. What never reaches the app is answered in the same shape. */
 function serve(app: Hono<Env>, log: Log): Server {
@@ -69,7 +87,11 @@ function serve(app: Hono<Env>, log: Log): Server {
     if (error.code === "internal") log.error({ err: cause }, "a request failed");
     return Response.json(errorBody(error), { status: error.status });
   };
-  const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false, errorHandler: unreadable });
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false, errorHandler: unreadable });
+  const answer: RequestListener = (request, response) => {
+    for (const [name, value] of Object.entries(EVERY_ANSWER)) response.setHeader(name, value);
+    void listener(request, response);
+  };
   const server = createServer({ requireHostHeader: false, keepAlive: true }, answer);
   // Above its limit Node drops headers silently, and with them the signs of a proxy (A4); their size is limited anyhow.
   server.maxHeadersCount = 0;
@@ -117,23 +139,41 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
-export function createApp(options: HttpServerOptions, closing: AbortSignal): Hono<Env> {
-  const { gateway, ownerToken, log } = options;
+interface AppOptions extends HttpServerOptions {
+  readonly clock: Clock;
+  readonly feed: EventFeed;
+  readonly closing: AbortSignal;
+  isOwnUser(socket: Socket): Promise<boolean>;
+}
+
+function createApp({ gateway, ownerToken, log, clock, feed, closing, isOwnUser, startedAt }: AppOptions): Hono<Env> {
   const app = new Hono<Env>();
+  const bodies = new Bodies(clock);
+  const failedTokens = new FailedTokens({ clock, log, closing });
+  const ground = () => ({ config: gateway.config, ownerToken: ownerToken.current, reader: gateway.reader });
   app.get("/health", (context) => context.json({ ok: true }));
   app.get("/ready", (context) => context.json({ ready: gateway.isReady }, gateway.isReady ? 200 : 503));
   app.use(async (context, next) => {
-    const { headers, socket } = context.env.incoming;
-    const facts = { method: context.req.method, headers, remoteAddress: socket.remoteAddress };
     context.set("log", log);
-    const scope = await scopeOf(headers.authorization, { gateway, ownerToken });
+    context.set("bodies", bodies);
+    const { method, path } = context.req;
+    const { headers, headersDistinct, httpVersion, socket } = context.env.incoming;
+    const { remoteAddress } = socket;
+    const facts: RequestFacts = {
+      ...{ method, path, httpVersion, headers, headersDistinct, remoteAddress },
+      isOwnUser: () => isOwnUser(socket),
+    };
+    requireOwnPage(facts);
+    const tokens = presentedTokens(facts);
+    const { person, scope } = await callerOf(facts, ground()).catch(async (cause) => {
+      const isUnknown = tokens.length > 0 && asTertuliaError(cause).code === "unauthorized";
+      if (isUnknown) await failedTokens.failed(remoteAddress ?? "nowhere");
+      throw cause;
+    });
+    requireScope(scope, path);
+    context.set("caller", person);
     context.set("scope", scope);
-    if (scope === null) context.set("caller", callerOf(facts, gateway.config, ownerToken));
-    else context.set("caller", callerOfSession(facts, gateway.config, scope));
-    if (scope !== null && context.req.path !== "/api/send")
-      throw new TertuliaError("forbidden", "A session's own token only sends.", {
-        remedy: "Use `tertulia send`; for anything else a person's token is needed.",
-      });
+    context.set("isStillLetIn", () => areStillOf(person, tokens, ground()));
     await next();
   });
   app.use(
@@ -145,17 +185,17 @@ export function createApp(options: HttpServerOptions, closing: AbortSignal): Hon
       },
     }),
   );
-  app.route("/v1", completions({ gateway, closing, startedAt: options.startedAt }));
+  app.route("/v1", completions({ gateway, closing, startedAt }));
   app.route("/api/conversations", conversations(gateway));
   app.route("/api/sessions", sessions(gateway));
   app.route("/api/messages", messages(gateway));
-  app.route("/api/events", eventStream(gateway, closing));
+  app.route("/api/events", eventStream(feed));
   app.route("/api/foreign", foreignSessions(gateway));
   app.route("/api/digest", digest(gateway));
   app.route("/api", handoff(gateway));
   app.route("/api", refusedEvents(gateway));
   app.route("/api", runtimes(gateway));
-  app.route("/api", statusRoutes(options));
+  app.route("/api", statusRoutes({ gateway, feed, startedAt }));
   app.route("/metrics", metrics(gateway));
   app.notFound((context) =>
     fail(context, new TertuliaError("route_unknown", `There is nothing at ${context.req.method} ${context.req.path}.`)),

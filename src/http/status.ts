@@ -1,10 +1,12 @@
 import { Hono } from "hono";
 import { TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway.ts";
+import type { EventFeed } from "./event-feed.ts";
 import type { Env } from "./wire.ts";
 
 /** What the gateway is and holds; for `doctor` and people who watch it. */
-export function statusRoutes({ gateway, startedAt }: { gateway: Gateway; startedAt: number }): Hono<Env> {
+export function statusRoutes(options: { gateway: Gateway; feed: EventFeed; startedAt: number }): Hono<Env> {
+  const { gateway, feed, startedAt } = options;
   const app = new Hono<Env>();
   /** Whom the gateway takes the caller for: a terminal builds the key of its door from it (K19). */
   app.get("/whoami", (context) => context.json({ person: context.get("caller") }));
@@ -27,6 +29,7 @@ export function statusRoutes({ gateway, startedAt }: { gateway: Gateway; started
       warm: pool.list(),
       pool: pool.counters,
       runningTurns: gateway.runningTurns,
+      eventStreams: feed.streams,
     });
   });
   return app;

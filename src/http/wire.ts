@@ -5,8 +5,9 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Person } from "../gateway.ts";
 import { cleanText } from "../message/source.ts";
-import type { SessionRow } from "../store/store.ts";
 import type { Log } from "../util/log.ts";
+import type { Bodies } from "./bodies.ts";
+import type { Scope } from "./caller.ts";
 
 /** What every route finds in its context. */
 export interface Env {
@@ -14,8 +15,10 @@ export interface Env {
   readonly Variables: {
     readonly caller: Person;
     readonly log: Log;
-    /** The token is of a session's agent, and speaks for that session alone (A6). */
-    readonly scope: SessionRow | null;
+    readonly scope: Scope;
+    /** Whether what the caller showed is still good for the same person: for answers that take long. */
+    readonly isStillLetIn: () => boolean;
+    readonly bodies: Bodies;
   };
 }
 

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { Gateway } from "../../src/gateway.ts";
 import { startHttpServer } from "../../src/http/server.ts";
+import { openOwnerToken } from "../../src/owner-token.ts";
 import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
 import { acquireLock, readLock } from "../../src/store/sqlite/lock.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -314,7 +315,8 @@ async function gatewayThatSays(words: string): Promise<void> {
   const store = openSqliteStore({ path: config.files.state, clock: systemClock });
   const gateway = new Gateway({ config, store, log: silentLog, runtimes: { demo: runtime } });
   closers.push(() => gateway.stop());
-  const http = await startHttpServer({ gateway, ownerToken: "0123456789abcdef", log: silentLog, startedAt: 0 });
+  const ownerToken = openOwnerToken(config.files.token, { log: silentLog });
+  const http = await startHttpServer({ gateway, ownerToken, log: silentLog, startedAt: 0 });
   closers.push(() => http.close());
   await gateway.start();
   lock.publish(`http://127.0.0.1:${http.address.port}`);

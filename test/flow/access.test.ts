@@ -2,8 +2,10 @@ import { chmodSync, readFileSync, statSync } from "node:fs";
 import type { RequestOptions } from "node:http";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { callerOf } from "../../src/http/caller.ts";
-import { doorKey, type HttpStage, httpStory, until } from "../support/http-stage.ts";
+import { type Config, loadConfig } from "../../src/config.ts";
+import { callerOf, type RequestFacts, type TokenGround } from "../../src/http/caller.ts";
+import { trustedUid } from "../../src/http/peer.ts";
+import { doorKey, type HttpStage, httpStory, untilStreams } from "../support/http-stage.ts";
 
 /** Who is let in at the HTTP door, and as whom. */
 
@@ -36,11 +38,32 @@ async function says(stage: HttpStage, text: string, token?: string) {
   return { key: named("key"), session: named("session"), message: named("message"), turn: Number(named("turn")) };
 }
 
+/** A request of this machine, as far as it is not said otherwise. */
+function asked({ headers = {}, ...facts }: Partial<RequestFacts> = {}): RequestFacts {
+  const all = { host: "127.0.0.1", ...headers };
+  const headersDistinct = Object.fromEntries(Object.entries(all).map(([name, value]) => [name, [String(value)]]));
+  return {
+    ...{ method: "GET", path: "/api/whoami", httpVersion: "1.1", remoteAddress: "127.0.0.1" },
+    ...{ headers: all, headersDistinct, isOwnUser: async () => false },
+    ...facts,
+  };
+}
+
+/** A gateway that trusts this machine, unless it is said otherwise. */
+function ground(token: Config["http"]["token"] = "loopback"): TokenGround {
+  const { people, ...config } = loadConfig({ flags: { home: "/nowhere" }, env: {} });
+  return {
+    config: { ...config, people, http: { ...config.http, token }, metrics: {} },
+    ownerToken: "the-owners-own-token",
+    reader: { session: async () => null },
+  };
+}
+
 describe("truly local requests", () => {
   test(
-    "A1 A4 without a token this machine is the owner, and any key of a client is as good as none",
+    "A1 A4 A11 without a token this machine is the owner where the setting trusts it",
     httpStory(async (stage) => {
-      for (const asker of [{}, { token: "sk-whatever" }, { token: stage.ownerToken }]) {
+      for (const asker of [{}, { token: stage.ownerToken }]) {
         expect((await read(stage, asker)).json()).toEqual({ person: { id: "owner", role: "owner", name: "Alice" } });
         expect((await write(stage, asker)).text).toContain("You are Alice (owner).");
       }
@@ -94,17 +117,202 @@ describe("truly local requests", () => {
     }),
   );
 
-  test("A4 what comes from another machine is not local, whatever it says of itself", () => {
-    const config = { http: { token: "auto" }, people: {} } as unknown as Parameters<typeof callerOf>[1];
-    const from = (remoteAddress: string | undefined) =>
-      callerOf({ method: "GET", headers: { host: "127.0.0.1" }, remoteAddress }, config, "the owner's token");
+  test("A4 what comes from another machine is not local, whatever it says of itself", async () => {
+    const from = (remoteAddress: string | undefined) => callerOf(asked({ remoteAddress }), ground());
     for (const address of ["192.168.1.20", "::ffff:10.0.0.1", "fe80::1", "128.0.0.1", undefined]) {
-      expect(() => from(address)).toThrow(expect.objectContaining({ code: "unauthorized" }));
+      await expect(from(address)).rejects.toMatchObject({ code: "unauthorized" });
     }
     for (const address of ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]) {
-      expect(from(address).role).toBe("owner");
+      expect((await from(address)).person.role).toBe("owner");
     }
   });
+
+  // Of the kind: whatever stands between the owner and the gateway, old, silent or of any vendor; what a local client sends is none of it.
+  test.each([
+    "Forwarded",
+    "X-Forwarded-Proto",
+    "X-Original-Forwarded-For",
+    "X-Vercel-Forwarded-For",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "Via",
+    "X-Real-IP",
+    "True-Client-IP",
+    "CF-Connecting-IP",
+    "CF-Connecting-IPv6",
+    "CF-Ray",
+    "CDN-Loop",
+    "X-Client-IP",
+    "Client-IP",
+    "WL-Proxy-Client-IP",
+    "X-ProxyUser-Ip",
+    "X-Cluster-Client-IP",
+    "Fastly-Client-IP",
+    "Fly-Client-IP",
+    "X-Envoy-External-Address",
+    "X-Amzn-Trace-Id",
+    "X-Azure-ClientIP",
+    "X-Azure-SocketIP",
+    "X-ARR-SSL",
+    "X-Appengine-User-IP",
+    "X-Cloud-Trace-Context",
+    "X-Goog-IAP-JWT-Assertion",
+    "CloudFront-Viewer-Address",
+    "Tailscale-User-Login",
+    "X-Auth-Request-Email",
+    "Remote-User",
+    "X-NginX-Proxy",
+    "Proxy-Connection",
+    "X_Forwarded_For",
+  ])("F-SEC-07 A11: a request with `%s` has come through something: it needs a token", async (name) => {
+    const headers = { [name.toLowerCase()]: "" };
+    await expect(callerOf(asked({ headers }), ground())).rejects.toMatchObject({ code: "unauthorized" });
+    const known = { ...headers, authorization: "Bearer the-owners-own-token" };
+    expect((await callerOf(asked({ headers: known }), ground())).person.role).toBe("owner");
+  });
+
+  test.each([
+    "user-agent",
+    "accept",
+    "referer",
+    "x-stainless-retry-count",
+    "x-request-id",
+    "idempotency-key",
+    "x-tertulia-conversation",
+    "openai-organization",
+    "anthropic-version",
+    "x-goog-api-client",
+    "traceparent",
+    "last-event-id",
+    "x-client-version",
+    "sec-fetch-site",
+  ])("F-SEC-07 A11: `%s` is a header of clients, and of nobody in between", async (name) => {
+    expect((await callerOf(asked({ headers: { [name]: "none" } }), ground())).person.role).toBe("owner");
+  });
+
+  test(
+    "F-SEC-07 A11: what speaks HTTP/1.0, names no host or two, or closes its half of the connection is not local",
+    httpStory(async (stage) => {
+      const requests = [
+        "GET /api/whoami HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+        "GET /api/whoami HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: keep-alive\r\n\r\n",
+        "GET /api/whoami HTTP/1.0\r\n\r\n",
+        "GET /api/whoami HTTP/1.1\r\nConnection: close\r\n\r\n",
+        "GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+      ];
+      for (const request of requests) {
+        const wire = stage.connect();
+        wire.send(request);
+        expect(await wire.received("}", "}")).toMatch(/^HTTP\/1.1 40[01] /);
+        wire.vanish();
+      }
+      const wire = stage.connect();
+      wire.send(`GET /api/whoami HTTP/1.0\r\nHost: gateway\r\nAuthorization: Bearer ${stage.ownerToken}\r\n\r\n`);
+      expect(await wire.closed()).toMatch(/^HTTP\/1.1 200 /);
+    }),
+  );
+});
+
+describe("nobody's token", () => {
+  // Of the kind: the settings of trust, and who is at the other end.
+  test.each([
+    ["auto", true, "owner"],
+    ["auto", false, "unauthorized"],
+    ["loopback", false, "owner"],
+    ["always", true, "unauthorized"],
+  ] as const)(
+    "F-SEC-06 A11: with `%s` a local peer that is our own user (%s) is %s",
+    async (token, isOwn, expected) => {
+      const facts = asked({ isOwnUser: async () => isOwn });
+      const outcome = await callerOf(facts, ground(token)).then(
+        ({ person }) => person.role,
+        (cause: { code: string }) => cause.code,
+      );
+      expect(outcome).toBe(expected);
+      const remote = asked({ isOwnUser: async () => true, remoteAddress: "10.0.0.7" });
+      await expect(callerOf(remote, ground(token))).rejects.toMatchObject({ code: "unauthorized" });
+    },
+  );
+
+  test(
+    "F-SEC-06 A11: as root, in a container, or for another user nothing but health is told without a token; with it all is",
+    httpStory(
+      async (stage) => {
+        const isTrusted = trustedUid() !== null;
+        for (const path of ["/api/sessions", "/api/whoami", "/v1/models", "/metrics"]) {
+          expect([path, (await stage.call({ path })).status]).toEqual([path, isTrusted ? 200 : 401]);
+          expect([path, (await stage.call({ path, token: stage.ownerToken })).status]).toEqual([path, 200]);
+        }
+        expect((await stage.call({ path: "/health" })).status).toBe(200);
+      },
+      { http: { port: 0 } },
+    ),
+  );
+});
+
+describe("a token that is presented", () => {
+  // Of the kind: wherever a token can stand, one that was revoked, mistyped or never was is nobody's, on this machine too.
+  const unknown: readonly (readonly [string, RequestOptions["headers"]])[] = [
+    ["a bearer", { authorization: "Bearer sk-whatever" }],
+    ["a bearer that is nearly the owner's", { authorization: `Bearer ${"a".repeat(32)}` }],
+    ["an empty bearer", { authorization: "Bearer " }],
+    ["nothing but a scheme", { authorization: "Bearer" }],
+    ["another scheme", { authorization: "Basic b3duZXI6c2VjcmV0" }],
+    ["an X-API-Key", { "x-api-key": "sk-whatever" }],
+    ["an empty X-API-Key", { "x-api-key": "" }],
+    ["our own cookie", { cookie: "theme=dark; tertulia_token=revoked" }],
+    ["our own cookie, empty", { cookie: "tertulia_token=" }],
+    ["a session's token with a broken seal", { authorization: "Bearer tts_MjAyNg.AAAA" }],
+  ];
+  test.each(unknown)("F-SEC-05 A11: %s that is not known is 401, and the remedy is named", (_, headers) =>
+    httpStory(async (stage) => {
+      for (const reply of [await read(stage, { headers }), await write(stage, { headers })]) {
+        expect([reply.status, reply.json().error.code]).toEqual([401, "unauthorized"]);
+        expect(reply.json().error.remedy).toContain("`tertulia token`");
+      }
+      for (const path of ["/v1/models", "/api/events", "/metrics", "/api/nowhere", "/"])
+        expect([path, (await stage.call({ path, headers: headers ?? {} })).status]).toEqual([path, 401]);
+      expect((await stage.gateway.reader.counts()).messages).toBe(0);
+    })(),
+  );
+
+  test(
+    "F-SEC-05 A11: one that is known decides whose request it is, wherever it stands; cookies of other programs say nothing",
+    httpStory(async (stage) => {
+      const who = async (headers: Record<string, string>) =>
+        (await read(stage, { headers })).json<{ person?: { id: string } }>().person?.id;
+      expect(await who({ authorization: `Bearer ${BOB}` })).toBe("bob");
+      expect(await who({ authorization: `bearer   ${BOB}` })).toBe("bob");
+      expect(await who({ "x-api-key": BOB })).toBe("bob");
+      expect(await who({ cookie: `a=b; tertulia_token=${BOB}; c=d` })).toBe("bob");
+      expect(await who({ cookie: `tertulia_token=${stage.ownerToken}` })).toBe("owner");
+      expect(await who({ cookie: "token=x; session=y; _tertulia_token=z; tertulia=1" })).toBe("owner");
+      expect(await who({ "x-api-key": BOB, authorization: `Bearer ${BOB}` })).toBe("bob");
+      // A known one beside an unknown one, or beside another's, hides neither.
+      expect(await who({ "x-api-key": "sk-whatever", authorization: `Bearer ${BOB}` })).toBeUndefined();
+      expect(await who({ "x-api-key": EVE, authorization: `Bearer ${BOB}` })).toBeUndefined();
+    }, PEOPLE),
+  );
+
+  test(
+    "F-SEC-13 A12: unknown tokens are logged without themselves, and slowed once there are many; known ones are not",
+    httpStory(async (stage) => {
+      const tokens = Array.from({ length: 11 }, (_, n) => `a-guess-of-somebody-${n}`);
+      const from = performance.now();
+      for (const token of tokens) expect((await read(stage, { token })).status).toBe(401);
+      expect(performance.now() - from).toBeGreaterThanOrEqual(95);
+      const slow = stage.call({ path: "/api/whoami", token: "a-guess-of-somebody" });
+      const first = await Promise.race([
+        slow.then(() => "slow"),
+        read(stage, { token: stage.ownerToken }).then(() => "known"),
+      ]);
+      expect(first).toBe("known");
+      const lines = stage.log.filter(({ line }) => line.includes("a token that is not known")).map(({ line }) => line);
+      expect(lines[0]).toContain("127.0.0.1");
+      expect(lines.join()).not.toContain("a-guess");
+      await slow;
+    }),
+  );
 });
 
 describe("pages", () => {
@@ -368,7 +576,7 @@ describe("a member's token", () => {
       const { turn } = await asking;
       expect((await stage.gateway.answerOf(turn)).text).toBe("You answered: allow");
       wire.vanish();
-      await until(() => !stage.gateway.events.isHeard);
+      await untilStreams(stage, 0);
     }, PEOPLE),
   );
 });

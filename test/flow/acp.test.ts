@@ -56,7 +56,7 @@ async function starts(agent: object = { preset: "demo" }): Promise<void> {
     config: loadConfig({ flags: { home: home.path }, env: {} }),
     store: openSqliteStore({ path: join(home.path, "state.db"), clock }),
     clock,
-    secret: SECRET,
+    secret: () => SECRET,
     log: { info: () => undefined, warn: () => undefined, error: (_, message) => faults.push(message) },
   });
   gateway.events.subscribe((event) => events.push(event));

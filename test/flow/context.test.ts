@@ -36,7 +36,7 @@ describe("context", () => {
       clock,
       runtimes: { demo: agent },
       channels,
-      secret: "a secret",
+      secret: () => "a secret",
     });
     await gateway.start();
   };

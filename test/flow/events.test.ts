@@ -1,10 +1,14 @@
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { bytesOf, doorKey, type HttpStage, httpStory, until, type Wire } from "../support/http-stage.ts";
+import { MOST_STREAMS } from "../../src/http/event-feed.ts";
+import { rotateOwnerToken } from "../../src/owner-token.ts";
+import { bytesOf, doorKey, type HttpStage, httpStory, until, untilStreams, type Wire } from "../support/http-stage.ts";
 
 /** `GET /api/events`: what happens, as it happens, to those who watch. */
 
 interface Line {
   readonly event: string;
+  readonly id?: string;
   readonly data: {
     readonly conversationKey?: string;
     readonly homeKey?: string;
@@ -22,10 +26,14 @@ class Listener {
     this.#wire = wire;
   }
 
-  static async at(stage: HttpStage, conversation?: string): Promise<Listener> {
+  static async at(
+    stage: HttpStage,
+    conversation?: string,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Listener> {
     const wire = stage.connect();
     const query = conversation === undefined ? "" : `?conversation=${encodeURIComponent(conversation)}`;
-    wire.send(bytesOf("GET", `/api/events${query}`, { Host: "localhost" }));
+    wire.send(bytesOf("GET", `/api/events${query}`, { Host: "localhost", ...headers }));
     await wire.received("event: hello");
     return new Listener(wire);
   }
@@ -36,7 +44,9 @@ class Listener {
     return blocks.slice(0, -1).flatMap((block) => {
       const event = /^event: (.*)$/m.exec(block)?.[1];
       const data = /^data: (.*)$/m.exec(block)?.[1];
-      return event === undefined || data === undefined ? [] : [{ event, data: JSON.parse(data) as Line["data"] }];
+      const id = /^id: (.*)$/m.exec(block)?.[1];
+      if (event === undefined || data === undefined) return [];
+      return [{ event, data: JSON.parse(data) as Line["data"], ...(id === undefined ? {} : { id }) }];
     });
   }
 
@@ -198,7 +208,7 @@ describe("readers that go away or do not read", () => {
       const { turn } = await say(stage, key, "slow 2");
       await readers[0]?.until("event: turn:text");
       for (const reader of readers) reader.vanish();
-      await until(() => !stage.gateway.events.isHeard);
+      await untilStreams(stage, 0);
       expect((await stage.gateway.answerOf(turn)).text).toBe("1 2");
     }),
   );
@@ -213,7 +223,7 @@ describe("readers that go away or do not read", () => {
   );
 
   test(
-    "a reader that does not read is cut before much piles up for it, and the others hear everything",
+    "F-SEC-03 A12: a reader that does not read is cut before much piles up for it, and the others hear everything",
     httpStory(async (stage) => {
       const slow = stage.connect();
       slow.socket.pause();
@@ -228,8 +238,9 @@ describe("readers that go away or do not read", () => {
       await say(stage, doorKey("http", "last"), "say still there");
       await attentive.until(settled("still there"));
       attentive.vanish();
-      // The slow one does not read to this moment, and is not listening any more.
-      await until(() => !stage.gateway.events.isHeard);
+      // The slow one does not read to this moment, and is not connected any more.
+      await untilStreams(stage, 0);
+      expect(stage.log.filter(({ line }) => line.includes("an event stream was cut"))).toHaveLength(1);
       slow.socket.resume();
       await slow.closed();
     }),
@@ -244,6 +255,124 @@ describe("readers that go away or do not read", () => {
       expect(performance.now() - from).toBeLessThan(500);
       for (const reader of readers) await reader.closed();
       expect(stage.gateway.events.isHeard).toBe(false);
+    }),
+  );
+});
+
+describe("many readers, and those who come back", () => {
+  // Of the kind: whoever reads, how slowly, how many of them, and whether they come back; what it costs is one copy of what is held.
+  test(
+    "F-SEC-03 A12: sixty streams that read nothing hold one copy of a long message, and nobody waits for them",
+    httpStory(async (stage) => {
+      const deaf = Array.from({ length: 60 }, () => stage.connect());
+      for (const { socket, send } of deaf) {
+        socket.pause();
+        send(bytesOf("GET", "/api/events", { Host: "localhost" }));
+      }
+      await untilStreams(stage, 60);
+      const before = process.memoryUsage().arrayBuffers;
+      const key = doorKey("http", "me");
+      const { turn } = await say(stage, key, `say ${"long words ".repeat(80_000)}`);
+      await stage.gateway.answerOf(turn);
+      const from = performance.now();
+      expect((await stage.call({ path: "/health" })).status).toBe(200);
+      expect(performance.now() - from).toBeLessThan(1_000);
+      // About five events of a megabyte each, for sixty readers.
+      expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(40_000_000);
+      const listener = await Listener.at(stage, key);
+      await say(stage, key, "say short");
+      await listener.until(settled("short"));
+      listener.vanish();
+      for (const wire of deaf) wire.vanish();
+    }),
+  );
+
+  test(
+    "F-SEC-03 A12: a person has so many streams, and no more; another person has his own",
+    httpStory(
+      async (stage) => {
+        const readers = await Promise.all(Array.from({ length: MOST_STREAMS.ofPerson }, () => Listener.at(stage)));
+        const refused = await stage.call({ path: "/api/events" });
+        expect([refused.status, refused.json().error.code]).toEqual([429, "too_many"]);
+        const bob = await Listener.at(stage, undefined, { Authorization: "Bearer a-token-of-bob-0123456789" });
+        readers[0]!.vanish();
+        await untilStreams(stage, MOST_STREAMS.ofPerson);
+        readers[0] = await Listener.at(stage);
+        for (const reader of [...readers, bob]) reader.vanish();
+      },
+      { people: { bob: { tokens: ["a-token-of-bob-0123456789"] } } },
+    ),
+  );
+
+  test(
+    "F-SEC-03 A12: whoever comes back with the id of his last event misses none, and gets none twice",
+    httpStory(async (stage) => {
+      const key = doorKey("http", "me");
+      const first = await Listener.at(stage, key);
+      const heard = await first.until("event: hello");
+      first.vanish();
+      await untilStreams(stage, 0);
+      await stage.gateway.answerOf((await say(stage, key, "say one")).turn);
+      const second = await Listener.at(stage, key, { "Last-Event-ID": heard[0]!.id! });
+      const lines = await second.until("event: delivery:written");
+      expect(lines.map(shape)).toEqual([
+        "hello",
+        "message:admitted say one",
+        "turn:begun",
+        "turn:text one",
+        "turn:settled",
+        "delivery:written one",
+      ]);
+      expect(lines[0]!.data).toEqual({ conversation: key, resumed: true });
+      // In the middle of a turn too, and while the first connection still stands.
+      const { turn } = await say(stage, key, "count 3");
+      const middle = (await second.until('"text":" 2"')).findLast(({ data }) => data.text === " 2");
+      await stage.gateway.answerOf(turn);
+      const third = await Listener.at(stage, key, { "Last-Event-ID": middle!.id! });
+      expect((await third.until("delivery:written")).map(shape)).toEqual([
+        "hello",
+        "turn:text  3",
+        "turn:settled",
+        "delivery:written 1 2 3",
+      ]);
+      for (const listener of [second, third]) listener.vanish();
+    }),
+  );
+
+  test(
+    "F-SEC-03 A12: an id of another run, another conversation or nobody is told as a gap",
+    httpStory(async (stage) => {
+      const key = doorKey("http", "me");
+      const mine = await Listener.at(stage, key);
+      const id = (await mine.until("event: hello"))[0]!.id!;
+      for (const [at, other] of [
+        [key, "0-0"],
+        [key, "abcdef12-3"],
+        [key, `${id}7`],
+        [key, "nonsense"],
+        [key, "-1"],
+        [doorKey("http", "other"), id],
+      ] as const) {
+        const back = await Listener.at(stage, at, { "Last-Event-ID": other });
+        expect((await back.until("event: hello"))[0]!.data).toEqual({ conversation: at, resumed: false });
+        back.vanish();
+      }
+      mine.vanish();
+    }),
+  );
+
+  test(
+    "F-OPS-01 A3 A11: streams end as soon as their token is not good any more, and hear nothing of what follows",
+    httpStory(async (stage) => {
+      const token = { Authorization: `Bearer ${stage.ownerToken}` };
+      const key = doorKey("http", "me");
+      const mine = await Listener.at(stage, undefined, token);
+      const trusted = await Listener.at(stage, key);
+      rotateOwnerToken(join(stage.home, "token"));
+      await stage.gateway.answerOf((await say(stage, key, "say after that")).turn);
+      expect(await mine.closed()).not.toContain("after that");
+      await trusted.until(settled("after that"));
+      trusted.vanish();
     }),
   );
 });

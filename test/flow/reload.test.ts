@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { followConfig } from "../../src/start.ts";
-import { type HttpStage, httpStory, until } from "../support/http-stage.ts";
+import { type HttpStage, httpStory, LOCAL, until } from "../support/http-stage.ts";
 
 /** The gateway follows its files, as `tertulia start` lets it. */
 function following(tell: (stage: HttpStage, log: string[]) => Promise<void>, config?: Record<string, unknown>) {
@@ -25,7 +25,7 @@ function following(tell: (stage: HttpStage, log: string[]) => Promise<void>, con
 
 const demo = { runtime: { kind: "demo" } };
 const write = (stage: HttpStage, config: object) =>
-  writeFileSync(join(stage.home, "config.yaml"), JSON.stringify({ http: { port: 0 }, ...config }));
+  writeFileSync(join(stage.home, "config.yaml"), JSON.stringify({ http: LOCAL, ...config }));
 
 test(
   "A3 G6 a changed file is read, and holds from the next message on; what needs a restart is said",

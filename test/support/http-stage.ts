@@ -61,6 +61,9 @@ export interface Wire {
   vanish(): void;
 }
 
+/** Whoever runs the tests: peers of root, and those in a container, are not told apart. */
+export const LOCAL = { port: 0, token: "loopback" };
+
 /** How long a stop may take with nothing running: nobody is waited for. */
 const STOP_MS = 1_000;
 
@@ -89,7 +92,7 @@ export async function openHttpStage(config: Readonly<Record<string, unknown>> = 
   const folder = temporaryFolder();
   const log: { level: "info" | "warn" | "error"; line: string }[] = [];
   const wires = new Set<Wire>();
-  writeFileSync(join(folder.path, "config.yaml"), JSON.stringify({ http: { port: 0 }, ...config }));
+  writeFileSync(join(folder.path, "config.yaml"), JSON.stringify({ http: LOCAL, ...config }));
   const start = () => {
     const note = (level: "info" | "warn" | "error") => (fields: object, message: string) =>
       void log.push({ level, line: asLine(fields, message) });
@@ -116,7 +119,7 @@ export async function openHttpStage(config: Readonly<Record<string, unknown>> = 
       return running.gateway;
     },
     client: (options = {}) =>
-      new OpenAI({ baseURL: `${running.url}/v1`, apiKey: "not-needed-here", maxRetries: 0, ...options }),
+      new OpenAI({ baseURL: `${running.url}/v1`, apiKey: running.ownerToken, maxRetries: 0, ...options }),
     call: (request) => call(running.url, request),
     connect() {
       const wire = openWire(portOf());
@@ -245,6 +248,16 @@ export async function until(holds: () => boolean | Promise<boolean>, patienceMs 
     if (performance.now() > end) throw new Error(`It does not come to hold: ${holds.toString()}`);
     await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+/** Until so many event streams are connected. */
+export function untilStreams(stage: HttpStage, count: number): Promise<void> {
+  return until(async () => {
+    const { eventStreams } = (await stage.call({ path: "/api/status", token: stage.ownerToken })).json<{
+      eventStreams: number;
+    }>();
+    return eventStreams === count;
+  });
 }
 
 const WATCHED = ["TCPSocketWrap", "TCPServerWrap", "TCPConnectWrap", "Timeout"];
