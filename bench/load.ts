@@ -2,9 +2,11 @@
  * A closed-loop client in a process of its own: each of `atOnce` workers sends a message, waits for its answer, and sends the next one,
  * over connections that stay open. The number of messages is bounded.
  */
+
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
+import { OWNER_TOKEN } from "../test/support/http-client.ts";
 import { quantile } from "./table.ts";
 
 /** A server that does not answer ends the measurement. */
@@ -84,7 +86,11 @@ async function runLoad(load: Load): Promise<LoadResult> {
 
 function post(load: Load, agent: Agent, user: string, content: string): Promise<void> {
   const body = JSON.stringify({ model: "main", user, messages: [{ role: "user", content }] });
-  const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+  const headers = {
+    authorization: `Bearer ${OWNER_TOKEN}`,
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+  };
   return new Promise((resolve, reject) => {
     const call = request(`${load.url}/v1/chat/completions`, { method: "POST", agent, headers }, (response) => {
       let text = "";

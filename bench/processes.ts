@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { OWNER_TOKEN } from "../test/support/http-client.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 export const BUILD = join(ROOT, ".cache/bench");
@@ -35,6 +36,7 @@ export function temporaryHome(): { path: string; remove(): void } {
 export function startGateway(home: string, options: { maxWarm?: number; nodeFlags?: string[] } = {}): Promise<Server> {
   if (options.maxWarm !== undefined)
     writeFileSync(join(home, "config.yaml"), `pool:\n  max_warm: ${options.maxWarm}\n`);
+  writeFileSync(join(home, "token"), OWNER_TOKEN, { mode: 0o600 });
   const main = join(BUILD, "src/cli/main.js");
   return start([...(options.nodeFlags ?? []), main, "--home", home, "start", "--port", "0"]);
 }

@@ -25,7 +25,7 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
   if ((settings.people.owner?.role ?? "owner") !== "owner") {
     yield { path: ["people", "owner", "role"], allowed: "owner, for the person `owner`" };
   }
-  yield* repeatedTokens(settings.people);
+  yield* repeatedTokens(settings);
   yield* repeatedAccounts(settings);
   yield* unknownHomeRooms(settings);
 
@@ -59,8 +59,8 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
   }
 }
 
-export function* repeatedTokens(people: Settings["people"]): Generator<Objection> {
-  const known = new Set<string>();
+export function* repeatedTokens({ people, metrics }: Pick<Settings, "people" | "metrics">): Generator<Objection> {
+  const known = new Set(metrics.token === undefined ? [] : [metrics.token]);
   for (const [id, { tokens }] of Object.entries(people)) {
     for (const [n, token] of tokens.entries()) {
       if (known.has(token)) yield { path: ["people", id, "tokens", String(n)], allowed: "a token given only once" };

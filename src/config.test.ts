@@ -475,7 +475,13 @@ describe("G-CFG-02: one default, and overrides that hold", () => {
     const uncommented = template.replace(/^#(?!#)/gm, "");
     writeFileSync(join(home, "persona.md"), "You are Main.");
     load(uncommented, {
-      env: { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k", MAIN_PASSWORD: "p", API_SERVER_KEY: "k" },
+      env: {
+        ALICE_TOKEN: "0123456789abcdef",
+        METRICS_TOKEN: "fedcba9876543210",
+        MODEL_KEY: "k",
+        MAIN_PASSWORD: "p",
+        API_SERVER_KEY: "k",
+      },
     });
     const tree: unknown = parse(uncommented);
     for (const { path, fallback } of configKeys()) {

@@ -59,6 +59,8 @@ export interface Config {
     readonly state: string;
     readonly lock: string;
     readonly token: string;
+    /** The `.env`, whether it exists or not. */
+    readonly secrets: string;
     readonly out: string;
     /** Files whose change is a change of the configuration, whether they exist or not. */
     readonly watched: readonly string[];
@@ -288,7 +290,8 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
   const text = readOptional(configFile);
   if (text === null && named !== undefined) throw invalid([`${configFile}: there is no such file`]);
 
-  const dotEnv = readDotEnv(join(dirname(configFile), ".env"), env);
+  const secrets = join(dirname(configFile), ".env");
+  const dotEnv = readDotEnv(secrets, env);
   const variables: Environment = { ...dotEnv.values, ...env };
   const file = text === null ? emptyFile(configFile) : readFile({ path: configFile, text, variables });
   if (file.isBroken) throw invalid([...dotEnv.problems, ...file.problems.map((problem) => problem.line)]);
@@ -321,8 +324,9 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
       state: join(home, "state.db"),
       lock: join(home, "gateway.lock"),
       token: join(home, "token"),
+      secrets,
       out: join(home, "out"),
-      watched: [configFile, join(dirname(configFile), ".env"), ...personasOf(settings, dirname(configFile))],
+      watched: [configFile, secrets, ...personasOf(settings, dirname(configFile))],
     },
     ...present({ proxies: proxied.proxies }),
     client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),

@@ -58,11 +58,11 @@ export type GatewayEvent = {
 /** Where a turn or a delivery has got to, for whoever measures the way: told as it happens, whether or not anybody watches. */
 export type Step =
   /** Its admission is durable; told again for each message that joins. */
-  | { readonly kind: "admitted"; readonly turnId: number }
+  | { readonly kind: "admitted"; readonly turnId: number; readonly agent: string }
   /** All its messages were handed to the running turn: there is no such turn any more. */
   | { readonly kind: "taken_in"; readonly turnId: number }
   /** An agent is asked for, and is there. */
-  | { readonly kind: "asked"; readonly turnId: number; readonly runtime: string }
+  | { readonly kind: "asked"; readonly turnId: number; readonly agent: string; readonly runtime: string }
   | { readonly kind: "opened"; readonly turnId: number; readonly cold: boolean; readonly how: OpenedHow }
   /** The prompt is written; the agent's first text; its result, or its being given up. */
   | { readonly kind: "prompted" | "spoke" | "heard"; readonly turnId: number }

@@ -65,6 +65,7 @@ import type { Log } from "./util/log.ts";
 export type { BindRequest, JobRequest, Person, Said, SayRequest, SendRequest };
 
 const PRUNE_MS = 3_600_000;
+const PROBE_FRESH_MS = 10_000;
 
 type RuntimeJob = Extract<TurnEvent, { type: "job" }>;
 
@@ -138,6 +139,8 @@ export class Gateway {
   readonly #bridge: Bridge;
   /** Null where no home is configured. */
   #digestKeeper: DigestKeeper | null;
+  /** The last that was begun. */
+  #probe: { config: Config; reports: Promise<readonly RuntimeReport[]>; freshUntil: number } | null = null;
   #claim: Claim | null = null;
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #cancelPrune = (): void => undefined;
@@ -569,9 +572,19 @@ export class Gateway {
     return runtimeOf(this.config, conversation);
   }
 
-  /** Asks every runtime whether it can run. */
+  /** Asks every runtime whether it can run. It starts programs: whoever asks while it runs, or soon after it, gets the same answer. */
   probeRuntimes(): Promise<readonly RuntimeReport[]> {
-    return probeRuntimes(this.config, { clock: this.#clock });
+    const { config } = this;
+    const known = this.#probe;
+    if (known !== null && known.config === config && this.#clock.now() < known.freshUntil) return known.reports;
+    const reports = probeRuntimes(config, { clock: this.#clock });
+    const probe = { config, reports, freshUntil: Number.POSITIVE_INFINITY };
+    const done = (): void => {
+      probe.freshUntil = this.#clock.now() + PROBE_FRESH_MS;
+    };
+    reports.then(done, done);
+    this.#probe = probe;
+    return reports;
   }
 
   /** The session's agent is ended and opened anew. Throws `session_unknown`, `session_ended`, `busy`, and why it cannot be opened. */

@@ -11,6 +11,7 @@ import { acquireLock } from "./store/sqlite/lock.ts";
 import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import { type Clock, systemClock } from "./util/clock.ts";
 import type { Log } from "./util/log.ts";
+import { rightsOfOthers } from "./util/rights.ts";
 
 export interface RunningGateway {
   readonly gateway: Gateway;
@@ -34,6 +35,10 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     closers.push(
       watchFiles([config.files.token], { clock: systemClock, onError, onChange: () => void ownerToken.current }),
     );
+    const { secrets } = config.files;
+    const rights = rightsOfOthers(secrets);
+    if (rights !== null)
+      log.warn({ path: secrets, rights }, `others on this machine can read ${secrets}: run chmod 0600 ${secrets}`);
     const store = openSqliteStore({ path: config.files.state, clock: systemClock });
     closers.push(() => store.close());
     const createChannel = (account: AccountConfig): Channel =>

@@ -113,7 +113,8 @@ export class EventIntake {
     for (const sessionId of outcome.rewound) await dropSession(sessionId);
     for (const putOff of outcome.putOff) onPutOff(putOff);
     for (const settled of outcome.settled) onSettled(settled);
-    if ("turnId" in outcome && outcome.turnId !== null) events.step({ kind: "admitted", turnId: outcome.turnId });
+    if ("turnId" in outcome && outcome.turnId !== null)
+      events.step({ kind: "admitted", turnId: outcome.turnId, agent: parseSessionKey(outcome.key).agent });
     this.#announce(event, outcome);
     this.#handOn(outcome.notices, outcome);
     if ("reply" in outcome) this.#handOn([outcome.reply], outcome);

@@ -46,11 +46,12 @@ export type StreamItem =
 /** Throws `gateway_down` when nobody holds the lock of this state folder. */
 export async function connect(config: Config): Promise<Client> {
   let address: string | null = await findGateway(config);
-  const token = config.client.token ?? readToken(config.files.token);
   // The gateway is on this machine, and a proxy has no business with the token.
   const fetch = createDirectFetch(config.proxies);
 
   async function request(path: string, init: RequestInit): Promise<Response> {
+    // It can change while a conversation goes on.
+    const token = config.client.token ?? readToken(config.files.token);
     const base = address ?? (await findGateway(config));
     address = base;
     const headers = { ...init.headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };

@@ -15,7 +15,13 @@ test("E2 whatever stands in the file has a value that holds, from the file", () 
   const template = readFileSync(new URL("../../config.example.yaml", import.meta.url), "utf8");
   writeFileSync(join(home, "persona.md"), "You are Main.");
   writeFileSync(join(home, "config.yaml"), template.replace(/^#(?!#)/gm, ""));
-  const env = { ALICE_TOKEN: "0123456789abcdef", MODEL_KEY: "k", MAIN_PASSWORD: "p", API_SERVER_KEY: "k" };
+  const env = {
+    ALICE_TOKEN: "0123456789abcdef",
+    METRICS_TOKEN: "fedcba9876543210",
+    MODEL_KEY: "k",
+    MAIN_PASSWORD: "p",
+    API_SERVER_KEY: "k",
+  };
   const values = effectiveValues(loadConfig({ flags: { home }, env }));
   const fromFile = Object.keys(values).filter((path) => values[path]?.from === "file");
   const isSaid = (pattern: string): boolean => {

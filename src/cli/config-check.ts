@@ -59,6 +59,7 @@ interface Effective {
 
 /** Keys whose values are secrets, or may be. */
 const SECRETS: readonly string[] = [
+  "metrics.token",
   "agents.*.runtime.key",
   "agents.*.runtime.headers.*",
   "agents.*.runtime.env.*",

@@ -1,9 +1,10 @@
-import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { ChannelStatus } from "../channel/channel.ts";
 import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../config.ts";
 import { silentPlatforms } from "../config-reload.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { trustedUid } from "../http/peer.ts";
 import type { Platform } from "../message/source.ts";
 import { Workspaces } from "../runtime/acp/workspace.ts";
 import { createRuntimes } from "../runtimes.ts";
@@ -12,9 +13,12 @@ import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
 import { checkFile, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
 import type { RefusedRow } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
+import { rightsOfOthers } from "../util/rights.ts";
 import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
 import { connect } from "./client.ts";
+import { forwardersOf } from "./forwarders.ts";
+import { isLoopback, trustedOverHttp } from "./let-in.ts";
 import { output } from "./output.ts";
 import { readState } from "./state.ts";
 import { plural, table } from "./table.ts";
@@ -85,6 +89,7 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     ...(schema.state === "ok" ? await workspaceFindings(config) : []),
     ...(await Promise.all(Object.values(config.agents).map((agent) => agentFinding(config, agent)))),
     ...openDoorFindings(config),
+    ...forwarderFindings(config),
     ...silentPlatforms(config).map(silenceFinding),
     ...shellFindings(config),
   ];
@@ -108,25 +113,23 @@ function folderFinding(home: string): Finding {
     return failed(check, new TertuliaError("home_unwritable", `${writable} cannot be written.`, { cause }));
   }
   if (!isThere) return { check, state: "ok", text: `${home} is not there yet; \`tertulia start\` makes it.` };
-  return rightsFinding(check, home, 0o700) ?? { check, state: "ok", text: `${home}, yours alone` };
+  return rightsFinding(check, home, "0700") ?? { check, state: "ok", text: `${home}, yours alone` };
 }
 
-function fileFindings({ home, files }: Config): readonly Finding[] {
-  const secrets = join(files.config === null ? home : dirname(files.config), ".env");
-  const all = [files.state, `${files.state}-wal`, `${files.state}-shm`, files.lock, files.token, secrets];
+function fileFindings({ files }: Config): readonly Finding[] {
+  const all = [files.state, `${files.state}-wal`, `${files.state}-shm`, files.lock, files.token, files.secrets];
   const paths = all.filter((path) => existsSync(path));
-  const open = paths.flatMap((path) => rightsFinding("files", path, 0o600) ?? []);
+  const open = paths.flatMap((path) => rightsFinding("files", path, "0600") ?? []);
   if (paths.length === 0 || open.length > 0) return open;
   return [{ check: "files", state: "ok", text: `${paths.map((path) => basename(path)).join(", ")}: yours alone` }];
 }
 
 /** Null where nobody else has a right. */
-function rightsFinding(check: string, path: string, wanted: number): Finding | null {
-  const mode = statSync(path).mode & 0o777;
-  if ((mode & 0o077) === 0) return null;
-  const octal = (rights: number) => rights.toString(8).padStart(4, "0");
-  const text = `${path} has the rights ${octal(mode)}: others on this machine can get at it.`;
-  return { check, state: "warn", text, remedy: `Run chmod ${octal(wanted)} ${path}` };
+function rightsFinding(check: string, path: string, wanted: string): Finding | null {
+  const rights = rightsOfOthers(path);
+  if (rights === null) return null;
+  const text = `${path} has the rights ${rights}: others on this machine can get at it.`;
+  return { check, state: "warn", text, remedy: `Run chmod ${wanted} ${path}` };
 }
 
 function diskFinding(home: string): Finding {
@@ -318,19 +321,32 @@ async function agentFinding(config: Config, { name, runtime: runtimeName }: Agen
   }
 }
 
-/** A1, A4: said once, in plain words. */
+/** A1, A11: said once, in plain words. */
 function openDoorFindings({ http }: Config): readonly Finding[] {
   const check = "access";
-  if (http.host.startsWith("127.") || http.host === "::1" || http.host === "localhost") {
-    const who = http.token === "always" ? "bearers of a token" : "this machine's users, as the owner";
-    return [{ check, state: "ok", text: `HTTP on ${http.host} only, for ${who}` }];
-  }
+  if (isLoopback(http.host))
+    return [{ check, state: "ok", text: `HTTP on ${http.host} only, for ${trustedOverHttp(http)}` }];
   return [
     {
       check,
       state: "warn",
       text: `HTTP on ${http.host} is open to other machines: there, whoever bears a token gets in, and tokens travel unencrypted.`,
       remedy: "Set http.host to 127.0.0.1, or put a proxy with TLS in front of it.",
+    },
+  ];
+}
+
+/** A11: what a forwarder passes on comes from the forwarder's user. */
+function forwarderFindings({ http }: Config): readonly Finding[] {
+  const uid = http.token === "auto" ? trustedUid() : http.token === "loopback" ? "any" : null;
+  const names = uid === null ? [] : forwardersOf(uid);
+  if (names.length === 0) return [];
+  return [
+    {
+      check: "access",
+      state: "warn",
+      text: `${names.join(", ")} runs here: whoever comes in through it, from anywhere, would be the owner without a token.`,
+      remedy: "Set http.token: always if it leads to the gateway (docs/access.md).",
     },
   ];
 }

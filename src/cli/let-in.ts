@@ -1,4 +1,5 @@
 import type { Config } from "../config.ts";
+import { trustedUid } from "../http/peer.ts";
 import { plural } from "./table.ts";
 
 /** Whom agents answer on each platform where they have accounts (A1), a phrase each: `xmpp: 1 person, whoever is in core@x.org`. */
@@ -16,4 +17,16 @@ export function letIn({ agents, people, access }: Config): string[] {
     ];
     return `${platform}: ${who.join(", ") || "nobody (docs/access.md)"}`;
   });
+}
+
+export function isLoopback(host: string): boolean {
+  return host.startsWith("127.") || host === "::1" || host === "localhost";
+}
+
+/** Who is let in over HTTP from this machine (A11). */
+export function trustedOverHttp({ token }: Config["http"]): string {
+  if (token === "loopback") return "every user of this machine, as the owner";
+  return token === "always" || trustedUid() === null
+    ? "bearers of a token"
+    : "this user's own programs, as the owner, and bearers of a token";
 }

@@ -233,6 +233,25 @@ export async function run(argv: readonly string[]): Promise<void> {
     .addHelpText("after", "\nExample: tertulia import hermes --state ~/.hermes/state.db --dry-run")
     .action(async (options) => (await import("./import.ts")).importHermes({ ...global(), ...options }));
 
+  const token = program
+    .command("token")
+    .description("the owner's token, which opens everything over HTTP")
+    .addHelpText("after", "\nAlone it is `tertulia token show`, and takes its options.");
+  token
+    .command("show", { isDefault: true })
+    .description("print it, and nothing else")
+    .option("--json", "print it with its file as JSON")
+    .addHelpText(
+      "after",
+      '\nExample: curl -H "authorization: Bearer $(tertulia token)" http://127.0.0.1:8378/api/whoami',
+    )
+    .action(async (options) => (await import("./token.ts")).tokenShow({ ...global(), ...options }));
+  token
+    .command("rotate")
+    .description("put a new one in its place, and print that; the old one stops at once, also at a running gateway")
+    .option("--json", "print it with its file as JSON")
+    .action(async (options) => (await import("./token.ts")).tokenRotate({ ...global(), ...options }));
+
   program
     .command("doctor")
     .description("check the machine, the configuration and the state; change nothing")

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { loadConfig } from "../config.ts";
 import { followConfig, startGateway } from "../start.ts";
-import { letIn } from "./let-in.ts";
+import { rightsOfOthers } from "../util/rights.ts";
+import { isLoopback, letIn, trustedOverHttp } from "./let-in.ts";
 import { createLog } from "./log.ts";
 import { output } from "./output.ts";
 
@@ -15,14 +16,10 @@ export async function start(flags: { home?: string; config?: string; port?: stri
   const following = followConfig({ gateway: running.gateway, load: () => loadConfig({ flags }), log });
   const readyMs = Math.round(performance.now());
   const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime})`);
-  const isLoopback =
-    config.http.host.startsWith("127.") || config.http.host === "::1" || config.http.host === "localhost";
-  const who =
-    config.http.token === "always"
-      ? "over HTTP bearers of a token only"
-      : isLoopback
-        ? "this machine, as the owner; over HTTP from elsewhere nobody"
-        : "this machine, as the owner; over HTTP from elsewhere bearers of a token only";
+  const { http, files } = config;
+  const elsewhere = isLoopback(http.host) ? "nobody" : "bearers of a token";
+  const who = `over HTTP ${trustedOverHttp(http)}; from elsewhere ${elsewhere}`;
+  const openTo = rightsOfOthers(files.secrets);
   output(
     [
       `Tertulia is ready at ${running.url} (${readyMs} ms)`,
@@ -31,12 +28,16 @@ export async function start(flags: { home?: string; config?: string; port?: stri
       `  config   ${config.files.config ?? "none: everything at its default"}`,
       `  agents   ${agents.join(", ")}`,
       `  who      ${[who, ...letIn(config)].join("; ")}`,
-      `  token    in ${config.files.token}`,
+      `  token    in ${files.token}; \`tertulia token\` prints it`,
       `  log      ${logFile === undefined ? "standard error" : logFile} (level ${config.log.level})`,
+      ...(openTo === null
+        ? []
+        : [`  warning  others can read ${files.secrets} (${openTo}): run chmod 0600 ${files.secrets}`]),
       "",
       "Talk to it:",
       "  tertulia chat                          in another terminal (in a checkout: npm run tertulia -- chat)",
       `  curl ${running.url}/v1/chat/completions -H 'content-type: application/json' \\`,
+      `    -H "authorization: Bearer $(cat ${quoted(files.token)})" \\`,
       `    -d '{"user":"me","messages":[{"role":"user","content":"hello"}]}'`,
       "",
       "Ctrl-C stops it.",
@@ -48,4 +49,9 @@ export async function start(flags: { home?: string; config?: string; port?: stri
   await promise;
   following.stop();
   await running.stop();
+}
+
+/** As a word of the shell. */
+function quoted(path: string): string {
+  return /^[\w./~+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

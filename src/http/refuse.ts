@@ -3,6 +3,9 @@ import type { Duplex } from "node:stream";
 import { TertuliaError } from "../errors.ts";
 import { errorBody } from "./wire.ts";
 
+/** Nothing is anything but what it says it is: no answer runs as the script of a page. */
+export const EVERY_ANSWER = { "X-Content-Type-Options": "nosniff" };
+
 /** How long a refused connection stays readable, so that its end does not overtake the answer. */
 const LINGER_MS = 200;
 
@@ -10,6 +13,7 @@ const LINGER_MS = 200;
 export function refuse(socket: Duplex, error: TertuliaError, headers: Readonly<Record<string, string>> = {}): void {
   const body = JSON.stringify(errorBody(error));
   const lines = Object.entries({
+    ...EVERY_ANSWER,
     ...headers,
     "Content-Type": "application/json",
     "Content-Length": Buffer.byteLength(body),

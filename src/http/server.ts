@@ -21,7 +21,7 @@ import { handoff } from "./handoff.ts";
 import { messages } from "./messages.ts";
 import { metrics } from "./metrics.ts";
 import { createPeers } from "./peer.ts";
-import { parserError, refuse } from "./refuse.ts";
+import { EVERY_ANSWER, parserError, refuse } from "./refuse.ts";
 import { refusedEvents } from "./refused.ts";
 import { runtimes } from "./runtimes.ts";
 import { sessions } from "./sessions.ts";
@@ -73,9 +73,6 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     },
   };
 }
-
-/** Nothing here is anything but what it says it is: no answer runs as a page's script. */
-const EVERY_ANSWER = { "X-Content-Type-Options": "nosniff" };
 
 /** Node's server around the app. What never reaches the app is answered in the same shape. */
 function serve(app: Hono<Env>, log: Log): Server {

@@ -7,6 +7,8 @@ test("every metric has its help and type from the first scrape on, and every out
   const text = await createMetrics().text(NOTHING);
   for (const name of [
     "turns_total counter",
+    "agent_turns_total counter",
+    "tokens_total counter",
     "turn_queued_seconds histogram",
     "turn_first_text_seconds histogram",
     "turn_seconds histogram",

@@ -14,8 +14,14 @@ export interface Levels {
   readonly handles: readonly HandleStateName[];
 }
 
+/** Whose turns, by names of the configuration; `none` of a turn that was never given to one. */
+const WHOSE = ["agent", "runtime", "door"] as const;
+type Whose = (typeof WHOSE)[number];
+
 export interface Metrics {
   readonly turns: Counter<"outcome">;
+  readonly turnsOf: Counter<Whose | "outcome">;
+  readonly tokens: Counter<Whose | "kind">;
   readonly queued: Histogram;
   readonly firstText: Histogram;
   readonly total: Histogram;
@@ -48,6 +54,8 @@ export function createMetrics(): Metrics {
   for (const outcome of OUTCOMES) turns.inc({ outcome }, 0);
   return {
     turns,
+    turnsOf: counter("agent_turns_total", "The same by agent, runtime and door.", [...WHOSE, "outcome"]),
+    tokens: counter("tokens_total", "Tokens of turns that ended, as their runtimes count them.", [...WHOSE, "kind"]),
     queued: seconds("turn_queued", "From the admission of a turn to its beginning.", WAIT_SECONDS),
     firstText: seconds("turn_first_text", "From the beginning of a turn to the first text of its agent.", WAIT_SECONDS),
     total: seconds("turn", "From the admission of a turn to its end.", TURN_SECONDS),

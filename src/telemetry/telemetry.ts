@@ -67,6 +67,11 @@ export class Telemetry {
     this.#trips.delete(turn.id);
     const line = lineOf(turn, trip, now);
     this.#metrics.turns.inc({ outcome: line.outcome });
+    const whose = { agent: trip.agent ?? "none", runtime: trip.runtime ?? "none", door: turn.target.platform };
+    this.#metrics.turnsOf.inc({ ...whose, outcome: line.outcome });
+    const { input = 0, output = 0, cachedInput = 0 } = turn.usage ?? {};
+    for (const [kind, count] of Object.entries({ input, output, cached_input: cachedInput }))
+      if (count > 0) this.#metrics.tokens.inc({ ...whose, kind }, count);
     this.#metrics.queued.observe(line.queuedMs / 1_000);
     if (line.firstTokenMs !== null) this.#metrics.firstText.observe(line.firstTokenMs / 1_000);
     this.#metrics.total.observe(line.totalMs / 1_000);

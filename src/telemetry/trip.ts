@@ -9,6 +9,7 @@ export interface Trip {
   admittedAt: number | null;
   /** The last one counts: a rebuilt agent speaks anew. */
   spokeAt: number | null;
+  agent: string | null;
   runtime: string | null;
   how: OpenedHow | null;
   isCold: boolean | null;
@@ -26,7 +27,7 @@ export interface Attempt {
 export type TurnStep = Exclude<Step, { kind: "settled" | "attempted" }>;
 
 export function startTrip(): Trip {
-  return { admittedAt: null, spokeAt: null, runtime: null, how: null, isCold: null, attempts: [] };
+  return { admittedAt: null, spokeAt: null, agent: null, runtime: null, how: null, isCold: null, attempts: [] };
 }
 
 export function take(trip: Trip, step: TurnStep, at: number): void {
@@ -34,8 +35,10 @@ export function take(trip: Trip, step: TurnStep, at: number): void {
   switch (step.kind) {
     case "admitted":
       trip.admittedAt ??= at;
+      trip.agent = step.agent;
       return;
     case "asked":
+      trip.agent = step.agent;
       trip.runtime = step.runtime;
       trip.attempts.push({ askedAt: at, openedAt: null, promptedAt: null, heardAt: null });
       return;

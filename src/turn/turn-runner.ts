@@ -349,7 +349,7 @@ export class TurnRunner {
   async #acquire({ live, material, runtime, limits }: Run): Promise<Lease | TurnEnding> {
     const { pool, config, ground, store, events, onAsked } = this.#options;
     const turnId = live.turn.id;
-    events.step({ kind: "asked", turnId, runtime: runtime.name });
+    events.step({ kind: "asked", turnId, agent: material.home.agent, runtime: runtime.name });
     const endWait = limits.hold();
     try {
       const acquiring = pool.acquire({

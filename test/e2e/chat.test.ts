@@ -15,6 +15,7 @@ import type { SessionRow } from "../../src/store/store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { runCommand, startGateway } from "../support/gateway-process.ts";
+import { SIGNED } from "../support/http-client.ts";
 import { temporaryFolder } from "../support/store.ts";
 import { Terminal, type TerminalOptions } from "../support/terminal.ts";
 
@@ -278,12 +279,12 @@ async function piped(args: readonly string[], input: string) {
 }
 
 async function sessionsAt(url: string): Promise<readonly SessionRow[]> {
-  const response = await fetch(`${url}/api/sessions`);
+  const response = await fetch(`${url}/api/sessions`, { headers: SIGNED });
   return ((await response.json()) as { sessions: SessionRow[] }).sessions;
 }
 
 async function post(url: string, body: object): Promise<void> {
-  const headers = { "content-type": "application/json" };
+  const headers = { ...SIGNED, "content-type": "application/json" };
   const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   expect(response.ok).toBe(true);
 }

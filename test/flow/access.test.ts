@@ -1,11 +1,18 @@
-import { chmodSync, readFileSync, statSync } from "node:fs";
-import type { RequestOptions } from "node:http";
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import type { IncomingMessage, RequestOptions } from "node:http";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { type Config, loadConfig } from "../../src/config.ts";
+import { sessionToken } from "../../src/conversation/session-token.ts";
+import { Bodies } from "../../src/http/bodies.ts";
 import { callerOf, type RequestFacts, type TokenGround } from "../../src/http/caller.ts";
 import { trustedUid } from "../../src/http/peer.ts";
-import { doorKey, type HttpStage, httpStory, untilStreams } from "../support/http-stage.ts";
+import { rotateOwnerToken } from "../../src/owner-token.ts";
+import { startGateway } from "../../src/start.ts";
+import { bytesOf, doorKey, type HttpStage, httpStory, until, untilStreams } from "../support/http-stage.ts";
+import { createManualClock } from "../support/manual-clock.ts";
+import { temporaryFolder } from "../support/store.ts";
 
 /** Who is let in at the HTTP door, and as whom. */
 
@@ -376,6 +383,76 @@ describe("pages", () => {
       expect((await stage.gateway.reader.counts()).messages).toBe(1);
     }),
   );
+
+  // Of the kind: whatever a page of another site, or of another port, can make a browser fetch without asking.
+  test(
+    "F-SEC-09 A4: nothing is fetched for a page of another site but the page itself, when a person goes there",
+    httpStory(async (stage) => {
+      const fetched = (path: string, mode: string, dest: string, site: string, token?: string) =>
+        stage.call({
+          path,
+          headers: { "sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest },
+          ...(token === undefined ? {} : { token }),
+        });
+      for (const site of ["cross-site", "same-site"]) {
+        for (const path of ["/api/runtimes", "/api/whoami", "/v1/models", "/api/events", "/metrics", "/"]) {
+          for (const [mode, dest] of [
+            ["no-cors", "image"],
+            ["cors", "empty"],
+            ["no-cors", "script"],
+            ["navigate", "iframe"],
+          ] as const) {
+            const reply = await fetched(path, mode, dest, site, stage.ownerToken);
+            expect([path, mode, reply.status, reply.json().error.code]).toEqual([path, mode, 403, "origin_refused"]);
+          }
+        }
+        expect((await fetched("/", "navigate", "document", site)).status).not.toBe(403);
+        expect((await fetched("/api/runtimes", "navigate", "document", site)).status).toBe(403);
+      }
+      for (const site of ["same-origin", "none"])
+        expect((await fetched("/api/whoami", "cors", "empty", site)).status).toBe(200);
+    }),
+  );
+
+  test("F-SEC-09 A4: sixty who ask whether the runtimes can run are answered by one look", async () => {
+    const folder = temporaryFolder();
+    const looks = join(folder.path, "looks");
+    const count = () => (existsSync(looks) ? readFileSync(looks, "utf8").length : 0);
+    const marked = { kind: "acp", command: "sh", args: ["-c", 'printf x >> "$0"; sleep 0.2', looks] };
+    await httpStory(
+      async (stage) => {
+        const replies = await Promise.all(Array.from({ length: 60 }, () => stage.call({ path: "/api/runtimes" })));
+        expect(new Set(replies.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
+        const once = count();
+        expect(once).toBe(1);
+        await stage.call({ path: "/api/runtimes" });
+        await stage.call({ method: "HEAD", path: "/api/runtimes" });
+        expect(count()).toBe(once);
+      },
+      { runtimes: { marked } },
+    )();
+    folder.remove();
+  });
+
+  test(
+    "F-SEC-13 A12: every answer says that it is nothing but its type",
+    httpStory(async (stage) => {
+      for (const [method, path] of [
+        ["GET", "/health"],
+        ["GET", "/api/whoami"],
+        ["HEAD", "/api/events"],
+        ["GET", "/api/nowhere"],
+        ["DELETE", "/api/whoami"],
+      ] as const)
+        expect((await stage.call({ method, path })).headers["x-content-type-options"]).toBe("nosniff");
+      for (const bytes of ["nonsense\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /a HTTP/1.1\r\n\r\n"]) {
+        const wire = stage.connect();
+        wire.send(bytes);
+        expect(await wire.received("}", "}")).toMatch(/x-content-type-options: nosniff/i);
+        wire.vanish();
+      }
+    }),
+  );
 });
 
 describe("tokens", () => {
@@ -410,6 +487,44 @@ describe("tokens", () => {
     }),
   );
 
+  // Of the kind: the file is replaced, written over, emptied, removed; by the command or by hand; with whatever presents the old one.
+  test(
+    "F-OPS-01 A11: the owner's token is followed: the old one stops with the next request, wherever it is presented",
+    httpStory(async (stage) => {
+      const path = join(stage.home, "token");
+      const status = async (token: string) => {
+        const everywhere = [
+          { authorization: `Bearer ${token}` },
+          { "x-api-key": token },
+          { cookie: `tertulia_token=${token}` },
+        ];
+        const replies = await Promise.all(everywhere.map((headers) => read(stage, { headers })));
+        return [...new Set(replies.map((reply) => reply.status))];
+      };
+      const { session } = await says(stage, "say hello", stage.ownerToken);
+      const agents = sessionToken(stage.ownerToken, session);
+      const sends = (token: string) =>
+        stage.call({ path: "/api/send", token, body: { room: doorKey("web", "a"), text: "x", session: null } });
+      expect((await sends(agents)).status).toBe(200);
+      const second = rotateOwnerToken(path);
+      expect(statSync(path).mode & 0o777).toBe(0o600);
+      expect([await status(stage.ownerToken), await status(second)]).toEqual([[401], [200]]);
+      expect((await sends(agents)).status).toBe(401);
+      expect((await sends(sessionToken(second, session))).status).toBe(200);
+      writeFileSync(path, "a-token-written-by-hand\n", { mode: 0o644 });
+      chmodSync(path, 0o644);
+      expect([await status(second), await status("a-token-written-by-hand")]).toEqual([[401], [200]]);
+      expect(statSync(path).mode & 0o777).toBe(0o600);
+      writeFileSync(path, "");
+      expect([await status("a-token-written-by-hand"), await status("")]).toEqual([[401], [401]]);
+      rmSync(path);
+      expect(await status("a-token-written-by-hand")).toEqual([401]);
+      const made = readFileSync(path, "utf8").trim();
+      expect([made.length, await status(made)]).toEqual([32, [200]]);
+      expect(stage.log.some(({ line }) => line.includes(second))).toBe(false);
+    }, ALWAYS),
+  );
+
   test(
     "A4 no token is in a log line, an error or an answer",
     httpStory(async (stage) => {
@@ -438,6 +553,73 @@ describe("tokens", () => {
       expect(stage.log.length).toBeGreaterThan(0);
     }, ALWAYS),
   );
+});
+
+describe("bodies and files", () => {
+  test(
+    "F-SEC-13 A12: bodies that never end hold no more than is allowed in all, and what is refused is said",
+    httpStory(async (stage) => {
+      const length = 950_000;
+      const head = (path: string) =>
+        bytesOf("POST", path, {
+          Host: "localhost",
+          "Content-Type": "application/json",
+          "Content-Length": String(length),
+        });
+      const before = process.memoryUsage().arrayBuffers;
+      const half = Buffer.alloc(length - 1, " ");
+      const wires = Array.from({ length: 140 }, () => stage.connect());
+      for (const wire of wires) {
+        wire.send(head("/v1/chat/completions"));
+        wire.send(half);
+      }
+      const refused = Promise.race(wires.map((wire) => wire.received('"code":"too_many"')));
+      expect(await refused).toMatch(/^HTTP\/1.1 429 /);
+      expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(220_000_000);
+      for (const wire of wires) wire.vanish();
+      // What they held is free again.
+      await until(async () => (await write(stage)).status === 200);
+    }),
+  );
+
+  test("F-SEC-13 A12: a body that stands still is not waited for", async () => {
+    const clock = createManualClock();
+    const bodies = new Bodies(clock);
+    const incoming = Object.assign(new PassThrough(), { headers: {} }) as unknown as IncomingMessage;
+    const reading = bodies.read(incoming, 1_000);
+    const failed = expect(reading).rejects.toMatchObject({ code: "request_late" });
+    (incoming as unknown as PassThrough).write("{");
+    await clock.advance(14_000);
+    (incoming as unknown as PassThrough).write('"a":');
+    await clock.advance(14_000);
+    expect(clock.pending).toBe(1);
+    await clock.advance(1_000);
+    await failed;
+    expect(clock.pending).toBe(0);
+  });
+
+  test("F-SEC-13 A12: a .env that others can read is told at the start, one of the owner's own is not", async () => {
+    for (const [mode, said] of [
+      [0o644, true],
+      [0o640, true],
+      [0o604, true],
+      [0o600, false],
+      [0o400, false],
+    ] as const) {
+      const folder = temporaryFolder();
+      const path = join(folder.path, ".env");
+      writeFileSync(path, "SECRET_OF_THE_OWNER=hush\n");
+      chmodSync(path, mode);
+      const lines: string[] = [];
+      const note = (fields: object, message: string) => void lines.push(`${JSON.stringify(fields)} ${message}`);
+      const config = loadConfig({ flags: { home: folder.path, port: 0 }, env: {} });
+      const running = await startGateway({ config, log: { info: note, warn: note, error: note } });
+      await running.stop();
+      folder.remove();
+      expect([mode, lines.some((line) => line.includes(`run chmod 0600 ${path}`))]).toEqual([mode, said]);
+      expect(lines.join()).not.toContain("hush");
+    }
+  });
 });
 
 describe("a member's token", () => {

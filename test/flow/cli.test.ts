@@ -618,9 +618,12 @@ describe("doctor", () => {
     expect(inFile.out).toMatch(
       /warn +refused +1 event could not be admitted; the last from bot at 1970-\S+ \S+: No chat\\x1b/,
     );
-    const { url } = await start();
+    const { url, ownerToken } = await start();
     expect((await findings()).of("refused")).toMatchObject({ state: "warn" });
-    const { refused } = (await (await fetch(`${url}/api/refused?limit=1`)).json()) as { refused: object[] };
+    const headers = { authorization: `Bearer ${ownerToken}` };
+    const { refused } = (await (await fetch(`${url}/api/refused?limit=1`, { headers })).json()) as {
+      refused: object[];
+    };
     expect(refused).toMatchObject([{ account: "bot", code: "source_invalid" }]);
   });
 

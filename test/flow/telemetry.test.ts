@@ -225,4 +225,54 @@ describe("GET /metrics", () => {
       { people: { bob: { tokens: ["a-token-of-bob-0123456789"] } } },
     ),
   );
+
+  // Of the kind: whose work it was, at which door, what it cost, and who may read that; labels are names of the configuration, and few.
+  test(
+    "F-OPS-03 A11: turns and tokens are told by agent, runtime and door, and strangers choose no label",
+    httpStory(
+      async (stage) => {
+        const ask = (model: string, content: string) =>
+          stage
+            .client()
+            .chat.completions.create({ model, user: `somebody's "name"\n`, messages: [{ role: "user", content }] });
+        await ask("main", "say hello");
+        await ask("other", "say hello");
+        await ask("other", "say hello");
+        await expect(ask("other", "fail")).rejects.toThrow();
+        const { text } = await stage.call({ path: "/metrics" });
+        const of = (agent: string, runtime: string) => `agent="${agent}",runtime="${runtime}",door="http"`;
+        expect(text).toContain(`tertulia_agent_turns_total{${of("main", "demo")},outcome="answered"} 1\n`);
+        expect(text).toContain(`tertulia_agent_turns_total{${of("other", "second")},outcome="answered"} 2\n`);
+        expect(text).toContain(`tertulia_agent_turns_total{${of("other", "second")},outcome="failed"} 1\n`);
+        for (const kind of ["input", "output"])
+          expect(text).toMatch(new RegExp(`tertulia_tokens_total\\{${of("main", "demo")},kind="${kind}"\\} [1-9]`));
+        expect(text).not.toContain("somebody");
+      },
+      {
+        runtimes: { second: { kind: "demo" } },
+        agents: { main: { runtime: { kind: "demo" } }, other: { runtime: "second" } },
+      },
+    ),
+  );
+
+  test(
+    "F-OPS-03 A11: a scraper's token reads the metrics and nothing else, wherever it stands",
+    httpStory(
+      async (stage) => {
+        const token = "a-scraper-reads-this";
+        const local = await stage.call({ path: "/metrics", token });
+        const far = await stage.call({
+          path: "/metrics",
+          headers: { "x-api-key": token, "x-forwarded-for": "10.0.0.1" },
+        });
+        expect([local.status, far.status]).toEqual([200, 200]);
+        for (const path of ["/api/whoami", "/api/sessions", "/api/events", "/v1/models", "/api/status", "/metrics/x"])
+          expect([path, (await stage.call({ path, token })).status]).toEqual([path, 403]);
+        const body = { messages: [{ role: "user", content: "hello" }] };
+        expect((await stage.call({ path: "/v1/chat/completions", token, body })).status).toBe(403);
+        expect((await stage.gateway.reader.counts()).messages).toBe(0);
+      },
+      { metrics: { token: "a-scraper-reads-this" } },
+    ),
+  );
 });

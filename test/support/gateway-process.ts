@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
+import { OWNER_TOKEN } from "./http-client.ts";
 
 /** The built command as a process of its own, with a state folder of its own and nothing of our environment. */
 
@@ -47,6 +48,7 @@ export async function startGateway(options: CommandOptions): Promise<GatewayProc
 
 /** A gateway that begins to start. */
 export function spawnGateway({ args = [], ...options }: CommandOptions): GatewayProcess {
+  knowOwner(options.home);
   const child = spawnCommand({ ...options, args: ["start", "--port", "0", ...args] });
   const said = { out: "", errors: "" };
   const ended = endOf(child, said);
@@ -66,6 +68,12 @@ export function spawnGateway({ args = [], ...options }: CommandOptions): Gateway
     kill9: () => send("SIGKILL"),
     stop: () => send("SIGTERM"),
   };
+}
+
+/** Makes our client known there, unless somebody else's token is there already. */
+function knowOwner(home: string): void {
+  const path = join(home, "token");
+  if (existsSync(home) && !existsSync(path)) writeFileSync(path, OWNER_TOKEN, { mode: 0o600 });
 }
 
 /** A command to its end. One that goes on, for it should have refused and did not, is killed. */

@@ -1,5 +1,9 @@
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 
+/** The owner's token of every gateway that the tests start as a process of its own. */
+export const OWNER_TOKEN = "the-token-of-the-tests-owner";
+export const SIGNED = { authorization: `Bearer ${OWNER_TOKEN}` };
+
 /** A client at the HTTP door that can act at each moment of an exchange, and does not mind when the gateway dies in it. */
 
 export interface Reply {
@@ -42,7 +46,7 @@ export function exchange(url: string, call: Call): Exchange {
   const request = httpRequest(new URL(call.path, url), {
     method: call.method ?? (body === undefined ? "GET" : "POST"),
     agent: false,
-    headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...call.headers },
+    headers: { ...SIGNED, ...(body === undefined ? {} : { "content-type": "application/json" }), ...call.headers },
   });
   request.on("error", cut);
   request.on("close", cut);
@@ -93,7 +97,7 @@ export async function listen(
   const waiting = new Set<{ fits: (line: EventLine) => boolean; resolve: (line: EventLine) => void }>();
   const query = options.conversation === undefined ? "" : `?conversation=${encodeURIComponent(options.conversation)}`;
   const opened = Promise.withResolvers<void>();
-  const request = httpRequest(new URL(`/api/events${query}`, url), { agent: false });
+  const request = httpRequest(new URL(`/api/events${query}`, url), { agent: false, headers: SIGNED });
   const take = (line: EventLine): void => {
     lines.push(line);
     options.onEvent?.(line);
