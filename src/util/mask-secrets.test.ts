@@ -126,6 +126,43 @@ test("D6: a long text without spaces, or with many signs, takes no time", () => 
   expect(performance.now() - from).toBeLessThan(5_000);
 });
 
+// Of the kind: any text that is long, of signs, of words, of names without values, or of beginnings without ends.
+test.each([
+  "=",
+  "@:",
+  '"',
+  "|",
+  "a.b",
+  "a://",
+  "arn:aws:key=",
+  "key=abc ",
+  "password is ",
+  "-----BEGIN PRIVATE KEY-----!",
+  "PuTTY-User-Key-File-2:",
+  "Private-Lines: 1 ",
+  "cookie: a=b\n",
+  "密码是",
+  '{"token": "abc", "x": 1}, ',
+  "2026-12-01T00:00:00Z INFO request id=8f3a9c0d1e path=/api/x status=200\n",
+  `password=${".".repeat(3_980)}a `,
+  ["| password |\n|---|\n| ", "*", "a |"],
+  ["htpasswd -", "b", ""],
+  ["echo abcd", " ", "|"],
+])("F-SEC-13 D6: a text of %j is masked in a time that grows with its length, and is short", (unit) => {
+  const [head, body, tail] = typeof unit === "string" ? ["", unit, ""] : unit;
+  const cpuMs = (length: number): number => {
+    const text = head + body!.repeat(Math.ceil(length / body!.length)) + tail;
+    const before = process.cpuUsage();
+    maskSecrets(text);
+    return process.cpuUsage(before).user / 1_000;
+  };
+  cpuMs(50_000);
+  const [half, whole] = [cpuMs(500_000), cpuMs(1_000_000)];
+  expect(whole).toBeLessThan(800);
+  // Below that it is the machine that is measured.
+  expect(whole).toBeLessThan(Math.max(3 * half, 100));
+});
+
 /** Written by somebody who has not seen the module; in parts, so that the file holds no secret's form. */
 interface Corpus {
   readonly positive: readonly { readonly kind: string; readonly text: Parts; readonly secrets: readonly Parts[] }[];

@@ -27,7 +27,9 @@ const VALUE = String.raw`(?<secret>[\x21\x23-\x26\x28-\x5f\x61-\x7e]{3,4000})`;
 /** What it is the password of. */
 const OF = String.raw`(?:\s(?:for|of|to|on|at|from|in|fürs?|fuer|vom|von|des|der|zum|pour|du|de|del|da|do|para)(?:\s[^\s.,;:!?]{1,40}){1,4}?|\s(?:there|here)(?=\s))`;
 /** The beginning of a longer name: AWS_, db., my- */
-const STEM = String.raw`(?<![\w.-])(?<!\barn:[^\s]{0,120})[\w.-]{0,40}?`;
+const STEM = String.raw`(?<![\w.-])[\w.-]{0,40}?`;
+/** Behind a name: it was no part of a resource's. Asked of names only: at every place of a text it would cost more than all else. */
+const NO_RESOURCE = String.raw`(?<!\barn:[^\s]{0,120}\k<name>)`;
 
 export const nameRules: readonly Rule[] = [
   // A quoted password may hold spaces.
@@ -38,11 +40,13 @@ export const nameRules: readonly Rule[] = [
         isNoPlaceholder(secret) && !isCode(secret) && /[\d\p{P}\p{S}]|\p{Ll}\p{Lu}|\s\S+\s\S+\s/u.test(secret),
     ),
   ),
-  rule(new RegExp(`(?<name>${STEM}(?:${PASSWORD_NAMES}))(?<sign>${SIGN})${VALUE}`, "gi"), (found, { name, sign }) =>
-    namedValue(valueIn(found), { name: name ?? "", sign: sign ?? "", isPassword: true }),
+  rule(
+    new RegExp(`(?<name>${STEM}(?:${PASSWORD_NAMES}))${NO_RESOURCE}(?<sign>${SIGN})${VALUE}`, "gi"),
+    (found, { name, sign }) => namedValue(valueIn(found), { name: name ?? "", sign: sign ?? "", isPassword: true }),
   ),
-  rule(new RegExp(`(?<name>${STEM}(?:${KEY_NAMES}))(?<sign>${SIGN})${VALUE}`, "gi"), (found, { name, sign }) =>
-    namedValue(valueIn(found), { name: name ?? "", sign: sign ?? "", isPassword: false }),
+  rule(
+    new RegExp(`(?<name>${STEM}(?:${KEY_NAMES}))${NO_RESOURCE}(?<sign>${SIGN})${VALUE}`, "gi"),
+    (found, { name, sign }) => namedValue(valueIn(found), { name: name ?? "", sign: sign ?? "", isPassword: false }),
   ),
   rule(
     new RegExp(

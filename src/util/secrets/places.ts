@@ -3,7 +3,15 @@
 import { isMasked, maskOf } from "./mask.ts";
 import { looksRandom } from "./provider-forms.ts";
 import { type Rule, rule, when } from "./rule.ts";
-import { isCode, isHarmlessValue, isNoPlaceholder, isSentenceWord, isSpokenValue, isTokenLike } from "./value.ts";
+import {
+  isCode,
+  isHarmlessValue,
+  isNoPlaceholder,
+  isSentenceWord,
+  isSpokenValue,
+  isTokenLike,
+  withoutEnd,
+} from "./value.ts";
 
 const QUERY_NAMES =
   "access[_-]?token|refresh[_-]?token|id[_-]?token|auth(?:[_-]?token)?|token|sign(?:ature)?|sig|api[_-]?key|app[_-]?key|key|secret|client[_-]?secret|app[_-]?secret|password|passwd|pwd|pass|x-amz-signature|x-amz-security-token|x-goog-signature|code|ticket|sessionid|session|sid|jwt|otp|private[_-]?token|awsaccesskeyid|credential";
@@ -62,7 +70,7 @@ export const placeRules: readonly Rule[] = [
   ),
   rule(/\bjdbc:[\w:]{3,40}:[\w.$-]{1,60}\/(?<secret>[^\s/@"']{3,100})@/g, when(isNoPlaceholder)),
   rule(/\bnet\s+use\b[^\n]{0,200}?\/user:\S{1,100}\s{1,3}(?<secret>[^\s/]{4,100})/gi, when(isNoPlaceholder)),
-  rule(/\bhtpasswd\s+-\w*b\w*\s+\S{1,200}\s+\S{1,100}\s+(?<secret>\S{4,100})/g, when(isNoPlaceholder)),
+  rule(/\bhtpasswd\s+-\w{0,9}b\w{0,9}\s+\S{1,200}\s+\S{1,100}\s+(?<secret>\S{4,100})/g, when(isNoPlaceholder)),
   rule(
     /\becho\s+(?:-n\s+)?["']?(?<secret>[^\s"']{4,200})["']?\s*(?:\|\s*(?:sudo\s+-S|docker\s+login|gh\s+auth|openssl\s+enc|su\b|passwd|vault)|>{1,2}\s*\S{0,100}(?:pass|secret|token|key))/g,
     when((secret) => isNoPlaceholder(secret) && isSpokenValue(secret)),
@@ -153,7 +161,7 @@ function tables(text: string): string {
 }
 
 function maskedCell(cell: string): string {
-  const value = cell.trim().replace(/^[`*]+|[`*]+$/g, "");
+  const value = withoutEnd(cell.trim(), "`*").replace(/^[`*]+/, "");
   const isSecret = value.length >= 4 && isNoPlaceholder(value) && !/^[:\s-]+$/.test(value) && isSpokenValue(value);
   return isSecret ? cell.replace(value, () => maskOf(value)) : cell;
 }

@@ -91,9 +91,8 @@ export function looksRandom(secret: string): boolean {
 
 export const providerRules: readonly Rule[] = [
   privateKeys,
-  rule(
-    /PuTTY-User-Key-File-\d:(?:(?!Private-Lines:)[\s\S]){0,4000}Private-Lines: \d+\s+(?<secret>[A-Za-z0-9+/=\s]{16,})/g,
-  ),
+  // PuTTY's.
+  rule(/\bPrivate-Lines: \d{1,4}\s+(?<secret>[A-Za-z0-9+/=\s]{16,})/g),
   rule(new RegExp(`${FREE}(?:${PREFIXED.join("|")})`, "g"), when(looksRandom)),
   // The third part may be cut away.
   rule(/(?<![\w-])eyJ[\w-]{4,4000}\.[\w-]{4,8000}(?:\.[\w-]{0,4000}){0,3}/g, (found) => found.replace(/\.+$/, "")),
@@ -114,10 +113,12 @@ function privateKeys(text: string): string {
   if (!text.includes("PRIVATE KEY")) return text;
   let result = "";
   let from = 0;
+  let end = 0;
   for (const begin of text.matchAll(PEM_BEGIN)) {
     const start = begin.index + begin[0].length;
     if (start <= from) continue;
-    const end = text.indexOf("-----END", start);
+    // Where there is none behind one line, there is none behind the next.
+    if (end >= 0 && end < start) end = text.indexOf("-----END", start);
     const rest = text.slice(start, end < 0 ? undefined : end);
     const body = end < 0 ? (/^(?:\\[nr]|[A-Za-z0-9+/=\s:,-])*/.exec(rest)?.[0] ?? "") : rest;
     result += text.slice(from, start);

@@ -5,7 +5,14 @@ import { isMasked } from "./mask.ts";
 /** Without what belongs to the sentence, the code or the list around it. */
 export function valueIn(found: string): string {
   const listed = /^[^;,&|]{3,}(?=[;,&|][\w ]{0,40}[=:])/.exec(found)?.[0] ?? found;
-  return listed.replace(/[.,;:!?)\]}>*\\]+$/, "");
+  return withoutEnd(listed, ".,;:!?)]}>*\\");
+}
+
+/** Without the signs at its end: a pattern would look for the end from each of them anew. */
+export function withoutEnd(text: string, signs: string): string {
+  let end = text.length;
+  while (end > 0 && signs.includes(text.charAt(end - 1))) end--;
+  return text.slice(0, end);
 }
 
 interface Named {
