@@ -49,11 +49,9 @@ function pids(proc: string): readonly string[] {
 
 /** A script is called by its interpreter: its own name is the second word. */
 function forwarderIn(words: readonly string[]): string | null {
-  const [program = "", script = ""] = words.map((word) =>
-    basename(word)
-      .replace(/\.(?:js|mjs|cjs|py)$/, "")
-      .replace(/:$/, ""),
-  );
+  // A process can write over its words: `nginx: master process`.
+  const named = words.map((word) => basename(word.split(/:? /, 1)[0]!).replace(/\.(?:js|mjs|cjs|py)$/, ""));
+  const [program = "", script = ""] = named;
   if (program === "ssh" || program === "autossh")
     return words.some((word) => /^-\w*R/.test(word)) ? `${program} -R` : null;
   if (ALWAYS.has(program)) return program;

@@ -7,8 +7,8 @@ import { exceptSilence } from "../reply/silence.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { isOwnKey } from "./access.ts";
-import { EventReader, type Interest, isSameInterest } from "./event-reader.ts";
 import { Journal } from "./journal.ts";
+import { type Interest, isSameInterest, JournalReader } from "./journal-reader.ts";
 
 const KEEPALIVE_MS = 15_000;
 /** What is held of the past, for those who read slowly and those who come back: in all, whoever reads. */
@@ -42,7 +42,7 @@ interface Follower {
   /** From here on everything for this interest is in the journal, as far as it reaches back. */
   readonly since: number;
   /** Null: he is away. */
-  reader: EventReader | null;
+  reader: JournalReader | null;
   isStillLetIn(): boolean;
   /** Ends his being awaited. */
   forget: () => void;
@@ -99,7 +99,13 @@ export class EventFeed {
     this.#begin();
     const known = this.#knownFrom(interest, lastEventId);
     const from = known?.at ?? this.#journal.last;
-    const reader = new EventReader({ interest, journal: this.#journal, from, response, now: () => this.#clock.now() });
+    const reader = new JournalReader({
+      interest,
+      journal: this.#journal,
+      from,
+      response,
+      now: () => this.#clock.now(),
+    });
     const follower: Follower = { interest, since: known?.since ?? from, reader, isStillLetIn, forget: () => undefined };
     response.on("close", () => this.#left(follower));
     this.#followers.add(follower);

@@ -1,13 +1,15 @@
 /** The commands besides `start` and `chat`: called as `run(argv)` against a real gateway on a free port, and against the file alone. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { forwardersOf } from "../../src/cli/forwarders.ts";
 import { letIn } from "../../src/cli/let-in.ts";
 import { loadConfig } from "../../src/config.ts";
+import { trustedUid } from "../../src/http/peer.ts";
 import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
@@ -687,6 +689,88 @@ describe("context", () => {
       });
     expect((await ask("alice-has-a-long-token")).status).toBe(403);
     expect((await ask(gateway!.ownerToken)).status).toBe(200);
+  });
+});
+
+describe("token", () => {
+  test("F-SEC-05 A11: `tertulia token` prints it and nothing else, and makes it where there is none yet", async () => {
+    const first = await tertulia("token");
+    expect(first).toMatchObject({ code: 0, err: "" });
+    expect(first.out).toMatch(/^[0-9a-f]{32}\n$/);
+    const path = join(home, "token");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    const { ownerToken, url } = await start();
+    expect([`${ownerToken}\n`, (await tertulia("token", "show")).out]).toEqual([first.out, first.out]);
+    expect(await json("token")).toEqual({ token: ownerToken, file: path });
+    const reply = await fetch(`${url}/api/whoami`, { headers: { authorization: "Bearer mistyped" } });
+    const { error } = (await reply.json()) as { error: { remedy: string } };
+    expect(error.remedy).toContain("`tertulia token`");
+  });
+
+  test("F-OPS-01 A11: `tertulia token rotate` stops the old one at a running gateway, and our own commands go on", async () => {
+    const { ownerToken, url } = await start();
+    const session = await say("hello");
+    const status = async (token: string) =>
+      (await fetch(`${url}/api/whoami`, { headers: { authorization: `Bearer ${token}` } })).status;
+    const next = (await tertulia("token", "rotate")).out.trim();
+    expect(next).not.toBe(ownerToken);
+    expect([await status(ownerToken), await status(next)]).toEqual([401, 200]);
+    expect((await tertulia("sessions", "show", session)).out).toContain("hello");
+    expect(readdirSync(home).filter((name) => name.startsWith("token"))).toEqual(["token"]);
+  });
+
+  test("F-SEC-06 A11: the curl of the README works as it is written, and so does the one that the start prints", async () => {
+    home = join(folder.path, ".tertulia");
+    mkdirSync(home, { mode: 0o700 });
+    const { url } = await start();
+    const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+    const [command] = /^curl http:\/\/127\.0\.0\.1:8378\/v1[\s\S]*?\}'$/m.exec(readme) ?? [];
+    expect(command).toContain("~/.tertulia/token");
+    const shell = spawn("sh", ["-c", command!.replace("http://127.0.0.1:8378", url)], {
+      env: { ...process.env, HOME: folder.path },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    expect(await text(shell.stdout)).toContain("You said: hello");
+  });
+});
+
+describe("forwarders", () => {
+  // Of the kind: whatever program of this user passes on connections that come from elsewhere.
+  test("F-SEC-07 A11: programs that forward are found by their names, those of another user only where everybody is trusted", () => {
+    const running: Record<string, string> = {
+      1: "/sbin/init\0",
+      20: "/usr/bin/cloudflared\0tunnel\0run\0",
+      21: "ssh\0-N\0-R\x008378:localhost:8378\0host\0",
+      22: "ssh\0-NTR\x0080:localhost:8378\0serveo.net\0",
+      23: "ssh\0host\0",
+      24: "node\0/home/a/node_modules/.bin/vite\0--host\0",
+      25: "nginx: master process\0",
+      26: "/usr/bin/slirp4netns\0--mtu\0",
+      27: "node\0server.js\0",
+      28: "vim\0nginx.conf\0",
+    };
+    for (const [pid, cmdline] of Object.entries(running)) {
+      mkdirSync(join(folder.path, "proc", pid), { recursive: true });
+      writeFileSync(join(folder.path, "proc", pid, "cmdline"), cmdline);
+    }
+    const proc = join(folder.path, "proc");
+    const found = ["cloudflared", "nginx", "slirp4netns", "ssh -R", "vite"];
+    expect(forwardersOf(process.getuid!(), proc)).toEqual(found);
+    expect(forwardersOf("any", proc)).toEqual(found);
+    expect(forwardersOf(process.getuid!() + 1, proc)).toEqual([]);
+    expect(forwardersOf("any", join(proc, "nowhere"))).toEqual([]);
+  });
+
+  test("F-SEC-07 A11: doctor and start say who needs no token", async () => {
+    const access = async (setting: string) => {
+      file("config.yaml", `http: { token: ${setting} }\n`);
+      return (await json("doctor")).findings.find(({ check }: { check: string }) => check === "access").text as string;
+    };
+    expect(await access("always")).toContain("for bearers of a token");
+    expect(await access("loopback")).toContain("for every user of this machine, as the owner");
+    expect(await access("auto")).toContain(
+      trustedUid() === null ? "for bearers of a token" : "this user's own programs",
+    );
   });
 });
 

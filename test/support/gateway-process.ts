@@ -70,10 +70,9 @@ export function spawnGateway({ args = [], ...options }: CommandOptions): Gateway
   };
 }
 
-/** Makes our client known there, unless somebody else's token is there already. */
+/** Makes our client known there. */
 function knowOwner(home: string): void {
-  const path = join(home, "token");
-  if (existsSync(home) && !existsSync(path)) writeFileSync(path, OWNER_TOKEN, { mode: 0o600 });
+  if (existsSync(home)) writeFileSync(join(home, "token"), OWNER_TOKEN, { mode: 0o600 });
 }
 
 /** A command to its end. One that goes on, for it should have refused and did not, is killed. */

@@ -13,10 +13,10 @@ export function isSameInterest(one: Interest, other: Interest): boolean {
 }
 
 /**
- * EventReader: one connection that events are sent on, as fast as they are taken. Nothing piles up for it: while its connection is full
+ * JournalReader: one connection that events are sent on, as fast as they are taken. Nothing piles up for it: while its connection is full
  * it stands still in the journal.
  */
-export class EventReader {
+export class JournalReader {
   readonly #interest: Interest;
   readonly #journal: Journal<Interest>;
   readonly #response: ServerResponse;
