@@ -93,6 +93,8 @@ export class EventFeed {
   /** Sends what happens from now on, or from where somebody who comes back was, until the connection ends. Throws `too_many`. */
   open({ caller, key, response, lastEventId, isStillLetIn }: Subscription): void {
     this.#mustHaveRoom(caller);
+    // It went away while it was looked at who it is: nothing would tell its end any more.
+    if (response.destroyed) return;
     response.writeHead(200, STREAM_HEADERS);
     const interest: Interest = { personId: caller.id, isOwner: caller.role === "owner", key };
     const now = this.#clock.now();
