@@ -366,8 +366,8 @@ describe("E2: what is not understood stops the start", () => {
     expect(refused("command: x, context_file: ../AGENTS.md")).toContain("a file name such as AGENTS.md, or none");
     expect(refused("command: x, env: { 1A: b }")).toContain("the name of a variable");
     // F-ACP-01: 0 is said by 0ms, as every duration is.
-    expect(agent("command: mine, quiet_time: 0ms")).toMatchObject({ quietMs: 0 });
-    expect(agent("preset: gemini, quiet_time: 250ms")).toMatchObject({ quietMs: 250 });
+    expect(agent("command: mine, quiet_time: 0ms")).toMatchObject({ quietTimeMs: 0 });
+    expect(agent("preset: gemini, quiet_time: 250ms")).toMatchObject({ quietTimeMs: 250 });
     for (const odd of ["501ms", "1s", "0", "-1ms"])
       expect(refused(`command: x, quiet_time: ${odd}`)).toContain("a duration from 0ms to 500ms");
     expect(

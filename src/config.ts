@@ -222,7 +222,7 @@ export interface AcpAgentConfig {
   /** Where it reads the stable part; null for in its first prompt. */
   readonly contextFile?: string | null;
   /** Words that come after the answer to their prompt are waited for so long. */
-  readonly quietMs?: number;
+  readonly quietTimeMs?: number;
 }
 
 /** A Hermes gateway with its API server on. */
@@ -684,9 +684,9 @@ function digestConfig(written: Settings["digest"], home: string | null): DigestC
 }
 
 function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {
-  const { kind, preset, command, args, env, context_file, quiet_time: quietMs } = written;
+  const { kind, preset, command, args, env, context_file, quiet_time: quietTimeMs } = written;
   const contextFile = context_file === "none" ? null : context_file;
-  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile, quietMs }) };
+  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile, quietTimeMs }) };
 }
 
 function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {

@@ -21,7 +21,7 @@ function stage(traits = "", options: HostileOptions = {}) {
   const made = new HostileStage(traits, {
     log: { info: () => undefined, error: () => undefined, warn },
     ...options,
-    agent: { quietMs: 400, ...options.agent },
+    agent: { quietTimeMs: 400, ...options.agent },
   });
   stages.push(made);
   return Object.assign(made, { logged });
@@ -55,7 +55,7 @@ describe("late words", () => {
   });
 
   test("F-ACP-01 B11: an agent that is known to keep the order is not waited for", async () => {
-    const session = await stage("", { agent: { quietMs: 0 } }).open();
+    const session = await stage("", { agent: { quietTimeMs: 0 } }).open();
     const startedAt = performance.now();
     for (let i = 0; i < 5; i++) expect((await ask(session, "say hello")).text).toBe("hello");
     expect(performance.now() - startedAt).toBeLessThan(400);
@@ -70,7 +70,7 @@ describe("late words", () => {
         return systemClock.after(ms, call);
       },
     };
-    const session = await stage("", { clock, agent: { quietMs: 333 } }).open();
+    const session = await stage("", { clock, agent: { quietTimeMs: 333 } }).open();
     await ask(session, "say hello");
     expect(waits).toEqual([500, 333]);
   });
@@ -121,7 +121,7 @@ describe("a history that is told again", () => {
     await session.park();
     return hostile.open({ ref: session.ref, primer });
   };
-  const still = { agent: { quietMs: 0 }, limits: { quietMs: 250, replayMs: 3_000 } };
+  const still = { agent: { quietTimeMs: 0 }, limits: { quietMs: 250, replayMs: 3_000 } };
 
   test.each([
     ["before the answer to the load", "load history"],

@@ -35,7 +35,7 @@ export class HostileStage {
         title: "The hostile agent",
         install: "Install it.",
         // Late words are the matter of the tests that say so: the others do not wait for them.
-        quietMs: 0,
+        quietTimeMs: 0,
         ...agent,
         quirks: { ...command.quirks, resumeMayLie: false, ...quirks },
       },

@@ -132,7 +132,7 @@ export class AcpSession implements AgentSession {
       options.signal.removeEventListener("abort", cancel);
       run.close();
       this.#turns++;
-      this.#calmAt = this.#options.clock.now() + (agent.quietMs === 0 ? 0 : BETWEEN_PROMPTS_MS);
+      this.#calmAt = this.#options.clock.now() + (agent.quietTimeMs === 0 ? 0 : BETWEEN_PROMPTS_MS);
       if (this.#state.name === "running") this.#state = { name: "idle" };
     }
   }
@@ -173,7 +173,7 @@ export class AcpSession implements AgentSession {
   #onStray(): void {
     const { agent, clock, onStrays } = this.#options;
     this.#strays++;
-    this.#calmAt = Math.max(this.#calmAt, clock.now() + agent.quietMs);
+    this.#calmAt = Math.max(this.#calmAt, clock.now() + agent.quietTimeMs);
     if (this.#strays === 1) onStrays(1);
   }
 
@@ -225,8 +225,8 @@ export class AcpSession implements AgentSession {
   /** B11: words of the prompt that come after its answer. */
   async #hearLate(signal: AbortSignal): Promise<void> {
     const { agent, connection, inbox } = this.#options;
-    if (agent.quietMs === 0) return;
-    const quiet = inbox.quiet({ quietMs: () => agent.quietMs, mostMs: MOST_LATE_MS }, signal);
+    if (agent.quietTimeMs === 0) return;
+    const quiet = inbox.quiet({ quietMs: () => agent.quietTimeMs, mostMs: MOST_LATE_MS }, signal);
     await connection.whileConnected(quiet.then(() => undefined));
   }
 

@@ -22,9 +22,9 @@ test("E2: what is written goes before the preset, and a command of its own is tr
     contextFile: "AGENTS.md",
     quirks: { resumeMayLie: true },
   });
-  expect(acpAgent({ command: "mine" }).quietMs).toBeGreaterThan(300);
-  expect(acpAgent({ preset: "gemini" }).quietMs).toBe(0);
-  expect(acpAgent({ preset: "gemini", quietMs: 250 }).quietMs).toBe(250);
-  expect(acpAgent({ preset: "opencode", quietMs: 0 }).quietMs).toBe(0);
+  expect(acpAgent({ command: "mine" }).quietTimeMs).toBeGreaterThan(300);
+  expect(acpAgent({ preset: "gemini" }).quietTimeMs).toBe(0);
+  expect(acpAgent({ preset: "gemini", quietTimeMs: 250 }).quietTimeMs).toBe(250);
+  expect(acpAgent({ preset: "opencode", quietTimeMs: 0 }).quietTimeMs).toBe(0);
   expect(existsSync(ACP_PRESETS.demo.args[0])).toBe(true);
 });

@@ -15,7 +15,7 @@ export interface AcpAgent {
   /** What one warm session takes, roughly. */
   readonly memoryMb: number;
   /** So long is listened for words that come after the answer to their prompt; 0 of one that is known to keep the order (B11). */
-  readonly quietMs: number;
+  readonly quietTimeMs: number;
   readonly quirks: Quirks;
 }
 
@@ -42,7 +42,7 @@ const UNKNOWN: AcpAgent = {
   install: "Install it, or correct `command`.",
   signIn: "Sign in with the agent's own command.",
   memoryMb: 300,
-  quietMs: QUIET_MS,
+  quietTimeMs: QUIET_MS,
   quirks: { gracefulExit: "stdin", resumeMayLie: true },
 };
 
@@ -57,7 +57,7 @@ export const ACP_PRESETS = {
     install: "It is part of Tertulia: install Tertulia again.",
     signIn: "It needs none.",
     memoryMb: 65,
-    quietMs: 0,
+    quietTimeMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
   opencode: {
@@ -69,7 +69,7 @@ export const ACP_PRESETS = {
     signIn: "Sign in: opencode auth login",
     memoryMb: 670,
     // COMPAT: its last words come after its answer (https://github.com/anomalyco/opencode/issues/17505).
-    quietMs: QUIET_MS,
+    quietTimeMs: QUIET_MS,
     quirks: { gracefulExit: "stdin" },
   },
   gemini: {
@@ -80,7 +80,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @google/gemini-cli",
     signIn: "Sign in: run `gemini` once, or set GEMINI_API_KEY.",
     memoryMb: 375,
-    quietMs: 0,
+    quietTimeMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
   claude: {
@@ -92,7 +92,7 @@ export const ACP_PRESETS = {
     signIn: "Sign in: run `claude` once, or set ANTHROPIC_API_KEY.",
     memoryMb: 210,
     // COMPAT: news of its tools come after its answer (https://github.com/agentclientprotocol/claude-agent-acp/issues/824).
-    quietMs: QUIET_MS,
+    quietTimeMs: QUIET_MS,
     quirks: { gracefulExit: "sigterm", emptyAfterCancel: true },
   },
   codex: {
@@ -103,7 +103,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @agentclientprotocol/codex-acp",
     signIn: "Sign in: codex login",
     memoryMb: 80,
-    quietMs: QUIET_MS,
+    quietTimeMs: QUIET_MS,
     quirks: { gracefulExit: "sigterm" },
   },
   hermes: {
@@ -114,7 +114,7 @@ export const ACP_PRESETS = {
     install: "Install Hermes Agent (https://github.com/NousResearch/hermes-agent) with its acp extra.",
     signIn: "Choose a model: hermes model",
     memoryMb: 200,
-    quietMs: QUIET_MS,
+    quietTimeMs: QUIET_MS,
     quirks: { gracefulExit: "stdin", resumeMayLie: true, queuedNotice: "Queued for the next turn" },
   },
   qwen: {
@@ -125,7 +125,7 @@ export const ACP_PRESETS = {
     install: "Install it: npm install -g @qwen-code/qwen-code",
     signIn: "Sign in: run `qwen` once, or set OPENAI_API_KEY.",
     memoryMb: 474,
-    quietMs: 0,
+    quietTimeMs: 0,
     quirks: { gracefulExit: "stdin" },
   },
 } as const satisfies Record<AgentPreset, AcpAgent>;
@@ -135,11 +135,11 @@ export interface WrittenAgent {
   readonly command?: string;
   readonly args?: readonly string[];
   readonly contextFile?: string | null;
-  readonly quietMs?: number;
+  readonly quietTimeMs?: number;
 }
 
 /** What is written, and where it is silent the preset's. */
-export function acpAgent({ preset, command, args, contextFile, quietMs }: WrittenAgent): AcpAgent {
+export function acpAgent({ preset, command, args, contextFile, quietTimeMs }: WrittenAgent): AcpAgent {
   const known: AcpAgent = preset === undefined ? UNKNOWN : ACP_PRESETS[preset];
   return {
     ...known,
@@ -147,6 +147,6 @@ export function acpAgent({ preset, command, args, contextFile, quietMs }: Writte
     command: command ?? known.command,
     args: args ?? known.args,
     contextFile: contextFile === undefined ? known.contextFile : contextFile,
-    quietMs: quietMs ?? known.quietMs,
+    quietTimeMs: quietTimeMs ?? known.quietTimeMs,
   };
 }
