@@ -204,7 +204,7 @@ async function gatewayFindings(config: Config): Promise<readonly Finding[]> {
   }
 }
 
-function accountFinding({ account, agent, status }: Status["channels"][number]): Finding {
+export function accountFinding({ account, agent, status }: Status["channels"][number]): Finding {
   const check = `account ${account}`;
   const text = `of ${agent}: ${status.state}`;
   if ("reason" in status) {

@@ -1,5 +1,6 @@
 import { type Element, xml } from "@xmpp/client";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { accountFinding } from "../../src/cli/doctor.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
 import { XmppScene } from "../support/xmpp-scene.ts";
@@ -180,6 +181,10 @@ describe("F-ROOM-06 a room that hides addresses from all but its moderators", ()
       await owner.saysInRoom(scene.room, `@${agent} /whoami`);
       await owner.hears(new RegExp(`You are Alice \\(owner\\)[^]*You talk to ${agent}`, "i"));
     }
+    const statuses = new Map(
+      scene.gateway.channels.map(({ agent, status }) => [agent, accountFinding({ account: "", agent, status }).text]),
+    );
+    expect([...statuses.values()].filter((text) => text.includes(`${scene?.room} hides addresses`))).toHaveLength(1);
     const door = { platform: "console", name: "main" } as const;
     await scene.gateway.say({ person: OWNER, agent: "zhiwei", door, text: "say hello" });
     await scene.quiets();
