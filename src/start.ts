@@ -27,7 +27,8 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const lock = acquireLock({ path: config.files.lock, pid: process.pid, now: Date.now() });
     closers.push(() => lock.release());
     const ownerToken = readOwnerToken(config);
-    const store = openSqliteStore({ path: config.files.state, clock: systemClock, lock });
+    const onTrouble = (err: TertuliaError): void => log.error({ err }, `${err.code}: ${err.message} ${err.remedy}`);
+    const store = openSqliteStore({ path: config.files.state, clock: systemClock, lock, onTrouble });
     closers.push(() => store.close());
     const createChannel = (account: AccountConfig): Channel =>
       createXmppChannel({

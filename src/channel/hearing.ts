@@ -37,7 +37,7 @@ export interface HearingOptions extends CommandMeans {
 }
 
 /** It was not the event's fault: the channel brings it again. */
-const RETRIED: readonly ErrorCode[] = ["store_unavailable", "stale_claim", "gateway_stopping"];
+const RETRIED: readonly ErrorCode[] = ["store_unavailable", "store_corrupt", "stale_claim", "gateway_stopping"];
 
 type Spoken = Exclude<Heard, { kind: "refused" }>;
 

@@ -40,7 +40,7 @@ describe("F-TRN-04 T2 an event that comes while the store is not there is brough
     ["a command", "@mohe /whoami", "You are"],
     ["a reply", "say you", "mohe: you"],
   ];
-  const codes: ErrorCode[] = ["store_unavailable", "stale_claim", "gateway_stopping"];
+  const codes: ErrorCode[] = ["store_unavailable", "store_corrupt", "stale_claim", "gateway_stopping"];
   test.each(codes.flatMap((code) => words.map((word) => [code, ...word] as const)))(
     "F-TRN-04 T2 %s, while %s is judged",
     async (code, _, text, shown) => {

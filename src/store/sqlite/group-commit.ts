@@ -12,6 +12,13 @@ interface Job {
   readonly reject: (error: unknown) => void;
 }
 
+export interface GroupCommitFile {
+  readonly files: OpenFiles;
+  readonly marker: Marker;
+  /** Nothing can be stored, and why: told once while it is so. */
+  readonly onTrouble: (error: TertuliaError) => void;
+}
+
 const BUSY_RETRY_MS = 25;
 const BUSY_LIMIT_MS = 30_000;
 const CHECKPOINT_MS = 500;
@@ -29,6 +36,9 @@ export class GroupCommit {
   readonly #clock: Clock;
   readonly #files: OpenFiles;
   readonly #marker: Marker;
+  readonly #onTrouble: (error: TertuliaError) => void;
+  /** What was told of it, until a commit succeeds. */
+  #trouble: string | null = null;
   #queue: Job[] = [];
   #scheduled = false;
   #busySince: number | null = null;
@@ -38,11 +48,12 @@ export class GroupCommit {
   /** Commits and verbs so far: what grouping saves can be seen. */
   readonly counters = { commits: 0, verbs: 0 };
 
-  constructor(db: Database, clock: Clock, { files, marker }: { files: OpenFiles; marker: Marker }) {
+  constructor(db: Database, clock: Clock, { files, marker, onTrouble }: GroupCommitFile) {
     this.#db = db;
     this.#clock = clock;
     this.#files = files;
     this.#marker = marker;
+    this.#onTrouble = onTrouble;
   }
 
   /** Runs a verb under a claim; null only for the verb that hands out claims. */
@@ -98,7 +109,7 @@ export class GroupCommit {
       return true;
     } catch (error) {
       if (sqliteCode(error) === SQLITE.BUSY) this.#waitForLock(group, error);
-      else this.#rejectAll(group, storeError(error));
+      else this.#rejectAll(group, this.#failure(error));
       return false;
     }
   }
@@ -108,7 +119,7 @@ export class GroupCommit {
     this.#busySince ??= now;
     if (now - this.#busySince >= BUSY_LIMIT_MS) {
       this.#busySince = null;
-      this.#rejectAll(group, busyError(error));
+      this.#rejectAll(group, this.#failure(busyError(error)));
       if (this.#queue.length > 0) this.#schedule();
       return;
     }
@@ -128,7 +139,8 @@ export class GroupCommit {
     } catch (error) {
       this.#rollback();
       if (group.length > 1) return null;
-      return group.map((job) => () => job.reject(storeError(error)));
+      const failure = this.#failure(error);
+      return group.map((job) => () => job.reject(failure));
     }
   }
 
@@ -142,8 +154,18 @@ export class GroupCommit {
       settle();
     } catch (error) {
       this.#rollback();
-      job.reject(storeError(error));
+      job.reject(this.#failure(error));
     }
+  }
+
+  #failure(cause: unknown): TertuliaError {
+    const error = storeError(cause);
+    const isTrouble = error.code === "store_unavailable" || error.code === "store_corrupt";
+    if (isTrouble && this.#trouble !== error.message) {
+      this.#trouble = error.message;
+      this.#onTrouble(error);
+    }
+    return error;
   }
 
   #runJob(job: Job): () => void {
@@ -166,6 +188,7 @@ export class GroupCommit {
     this.#db.exec("COMMIT");
     this.#marker.marked();
     this.#requireFiles();
+    this.#trouble = null;
   }
 
   /** Looked at before a commit, and once more before anybody is told of it. */

@@ -25,7 +25,7 @@ import { admit } from "./admit.ts";
 import { Database, SQLITE, sqliteCode, storeError } from "./database.ts";
 import { attempt, delivered, keep } from "./deliveries.ts";
 import { Marker, OpenFiles } from "./file-mark.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { GroupCommit, type GroupCommitFile } from "./group-commit.ts";
 import { type GatewayLock, hasBooted, readLock } from "./lock.ts";
 import { SqliteReader } from "./reads.ts";
 import { corrupt, findState } from "./state-file.ts";
@@ -36,7 +36,7 @@ export class SqliteStore extends SqliteReader implements Store {
   readonly #writer: GroupCommit;
   readonly #files: OpenFiles;
 
-  constructor(db: Database, clock: Clock, on: { files: OpenFiles; marker: Marker }) {
+  constructor(db: Database, clock: Clock, on: GroupCommitFile) {
     super(db);
     this.#files = on.files;
     this.#writer = new GroupCommit(db, clock, on);
@@ -101,8 +101,10 @@ export function openSqliteStore(options: {
   maxPages?: number;
   /** Remembers whether there was a state. */
   lock?: Pick<GatewayLock, "hasBooted" | "booted">;
+  /** Nothing can be stored, and why: told once while it is so. */
+  onTrouble?: (error: TertuliaError) => void;
 }): SqliteStore {
-  const { path, lock } = options;
+  const { path, lock, onTrouble = () => undefined } = options;
   return atPath(path, () => {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     const hasBooted = lock?.hasBooted ?? false;
@@ -120,7 +122,7 @@ export function openSqliteStore(options: {
       migrate(db, schemaVersion(db));
       marker.bear();
       lock?.booted();
-      return new SqliteStore(db, options.clock, { files: new OpenFiles(path), marker });
+      return new SqliteStore(db, options.clock, { files: new OpenFiles(path), marker, onTrouble });
     } catch (error) {
       db.close();
       throw error;
