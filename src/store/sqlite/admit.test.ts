@@ -283,3 +283,49 @@ describe("F-TRN-01 T11 authority is the least of its authors' rights: whoever co
     expect((await store.turn(waiting.turnId))!.authority).toEqual({ role: "guest", personId: "gina" });
   });
 });
+
+describe("F-KEY-01 K5 ids of blanks: of a chat, of an author, of a message, of an event", () => {
+  const from = (name: string, source: object, eventId: string) => ({
+    ...said(name, { eventId }),
+    source: { platform: "telegram" as const, account: "bot", chatType: "dm" as const, isBot: false, ...source },
+    speaker: { author: { kind: "person" as const, id: name } },
+  });
+
+  test.each([" ", "\t", "\u200b", "\u3000"])("F-KEY-01 K3 K5 T3 nobody meets another by them: %j", async (blank) => {
+    expect(await admit(from("ann", { chatId: blank }, "e1"))).toMatchObject({
+      kind: "rejected",
+      code: "source_invalid",
+    });
+    expect(await admit(from("ben", { chatId: blank, userId: blank, threadId: blank }, "e2"))).toMatchObject({
+      kind: "rejected",
+    });
+    const ann = await queued(from("ann", { chatId: blank, userId: "ann", messageId: blank }, "e3"));
+    const ben = await queued(from("ben", { chatId: blank, userId: "ben", messageId: blank }, "e4"));
+    expect([ann.key, ben.key]).toEqual(["agent:main:telegram:dm::user:ann", "agent:main:telegram:dm::user:ben"]);
+    // The second message of a chat whose messages have no ids is another one.
+    expect(await queued(from("ann", { chatId: blank, userId: "ann", messageId: blank }, "e5"))).not.toMatchObject({
+      messageId: ann.messageId,
+    });
+    await queued(from("ann", { chatId: "7", userId: "ann" }, blank));
+    expect((await queued(from("ann", { chatId: "7", userId: "ann" }, blank))).kind).toBe("queued");
+    const read = {
+      kind: "reader",
+      eventId: "e6",
+      freshId: "x",
+      source: from("eve", { chatType: "group", chatId: blank }, "e6").source,
+      author: { kind: "person", id: "eve" },
+    } as const;
+    expect(await admit(read)).toMatchObject({ kind: "rejected", code: "source_invalid" });
+    const own = {
+      kind: "own",
+      eventId: "e7",
+      freshId: "x",
+      source: read.source,
+      text: "mine",
+      saidAt: 0,
+      isHistory: false,
+    } as const;
+    expect(await admit(own)).toMatchObject({ kind: "rejected", code: "source_invalid" });
+    expect(rows().place).toHaveLength(3);
+  });
+});

@@ -7,7 +7,14 @@ import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conver
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Notice } from "../../message/notice.ts";
-import { hasNoAddress, isOwnDoor, requireAddress, type Source } from "../../message/source.ts";
+import {
+  hasNoAddress,
+  isBlank,
+  isOwnDoor,
+  requireAddress,
+  type Source,
+  withoutBlankIds,
+} from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { partsFor } from "../../reply/assemble.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
@@ -90,7 +97,7 @@ class Rejection {
 }
 
 export function admit(db: Database, batch: AdmitBatch, claim: Claim): AdmitResult {
-  const outcomes = batch.events.map((event) => admitEvent(db, batch, event, claim));
+  const outcomes = batch.events.map((event) => admitEvent(db, batch, withoutBlanks(event), claim));
   // An account is what has a stream to go on with: what was rejected leaves none.
   if (batch.cursor !== undefined) {
     db.run(
@@ -101,6 +108,13 @@ export function admit(db: Database, batch: AdmitBatch, claim: Claim): AdmitResul
     );
   }
   return { outcomes };
+}
+
+/** What has a blank for an id has none: else all that come with one would be the same (K5, T3). */
+function withoutBlanks(event: InboundEvent): InboundEvent {
+  const { eventId, ...rest } = event;
+  const known = eventId === undefined || isBlank(eventId) ? rest : event;
+  return ("source" in event ? { ...known, source: withoutBlankIds(event.source) } : known) as InboundEvent;
 }
 
 /** T12: an event is taken in whole or leaves nothing; what it had written when it was refused is taken back. */
