@@ -329,3 +329,51 @@ describe("F-KEY-01 K5 ids of blanks: of a chat, of an author, of a message, of a
     expect(rows().place).toHaveLength(3);
   });
 });
+
+test("F-HND-01 G1 G3 where everybody has a conversation of their own, all are told what the agent said to the room, and nobody what it answered another", async () => {
+  const inGroup = (person: string, text: string) => ({
+    ...said(text, { person, role: "member" as const }),
+    source: {
+      platform: "telegram" as const,
+      account: "bot",
+      chatId: "G",
+      chatType: "group" as const,
+      userId: person,
+      isBot: false,
+    },
+    target: { door: "push" as const, platform: "telegram" as const, account: "bot", chatId: "G" },
+  });
+  const ann = await queued(inGroup("ann", "hello"));
+  await answer(ann.turnId);
+  const ben = await queued(inGroup("ben", "what is the code?"));
+  await store.settle(
+    { turnId: ben.turnId, attempt: 1, now: 0, outcome: { state: "answered", text: "for ben" } },
+    claim,
+  );
+  const { source } = inGroup("ann", "");
+  const { userId: _, ...group } = source;
+  await admit({
+    kind: "own",
+    eventId: "o1",
+    freshId: "x",
+    source: group,
+    text: "by hand",
+    saidAt: 0,
+    isHistory: false,
+  });
+  const send = {
+    kind: "send",
+    freshId: "x",
+    by: OWNER,
+    text: "to ben",
+    sessionId: null,
+    ttlMs: 1,
+    rules: RULES,
+  } as const;
+  await admit({ ...send, into: { kind: "key", key: ben.key } });
+  const [asked, other] = [await queued(inGroup("ann", "and?")), await queued(inGroup("ben", "and?"))];
+  const lines = async (turnId: number) => (await store.turnMaterial(turnId))!.roomLines.lines.map(({ body }) => body);
+  expect(await lines(asked.turnId)).toEqual(["by hand", "to ben"]);
+  expect(await lines(other.turnId)).toEqual(["by hand"]);
+  expect((await store.transcript({ sessionId: ben.sessionId, limit: 9 })).map(({ text }) => text)).toContain("to ben");
+});

@@ -77,6 +77,7 @@ import {
   resetSession,
   resolveSession,
   sessionRecord,
+  sessionThatGoesOn,
   setBinding,
   tell,
 } from "./sessions.ts";
@@ -1006,13 +1007,16 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
     event.foreign === undefined ? event.sessionId : foreignSession(context, event, conversation, event.foreign);
   const session = sessionId === null ? null : bindable(context, event, conversation, sessionId);
   const target = JSON.parse(conversation.target) as Target;
-  const messageId = addMessage(db, conversation.place_id, {
+  const messageId = addMessage(db, lastPlaceOf(db, conversation), {
     author: { kind: "agent", id: conversation.agent },
     body: event.text,
     now: context.now,
   });
   remember(db, batch, event.eventId, messageId);
   let bound = null;
+  // Said for no session, they are of the one that will be asked about them (K17).
+  const own = session === null ? sessionThatGoesOn(context, conversation, event.rules) : null;
+  if (own !== null) addEntry(db, own, { turnId: null, messageId, role: "assistant", mark: "sent" });
   if (session !== null) {
     addEntry(db, session.id, { turnId: null, messageId, role: "assistant", mark: "sent" });
     if (session.home !== conversation.id) {
@@ -1029,6 +1033,16 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
     addDelivery(db, { kind: "send", target, messageId, part, body, now: context.now }, context.claim),
   );
   return { ...landed(context, conversation, messageId), kind: "sent", deliveries, bound };
+}
+
+/** Where the conversation's target is: one over several doors (K12), or over the threads of a chat (K13), speaks where it was spoken to last. */
+function lastPlaceOf(db: Database, conversation: ConversationRecord): number {
+  const last = db.get<{ place_id: number }>(
+    `SELECT m.place_id FROM intake i JOIN message m ON m.id = i.message_id WHERE i.conversation_id = ? AND m.source IS NOT NULL
+     ORDER BY i.message_id DESC LIMIT 1`,
+    conversation.id,
+  );
+  return last?.place_id ?? conversation.place_id;
 }
 
 /** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
@@ -1073,7 +1087,14 @@ function repeatedSend(
   messageId: number | null,
 ): AdmitOutcome {
   const sent = db.get<{ place_id: number; body: string }>("SELECT place_id, body FROM message WHERE id = ?", messageId);
-  if (sent?.place_id === conversation.place_id && sent.body === event.text) return duplicate(db, messageId, null);
+  const isThere =
+    sent?.place_id === conversation.place_id ||
+    db.get(
+      "SELECT 1 FROM intake i JOIN message m ON m.id = i.message_id WHERE i.conversation_id = ? AND m.place_id = ? LIMIT 1",
+      conversation.id,
+      sent?.place_id ?? null,
+    ) !== undefined;
+  if (isThere && sent?.body === event.text) return duplicate(db, messageId, null);
   throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
 }
 
