@@ -163,7 +163,9 @@ export function openSqliteReader(path: string, lock?: string): { reader: StoreRe
 function requireSound(path: string, { mayBeNew }: { mayBeNew: boolean }): void {
   const db = new Database(path, { readOnly: true });
   try {
-    requireSchema(db, { path, version: schemaVersion(db), mayBeNew });
+    const version = schemaVersion(db);
+    requireSchema(db, { path, version, mayBeNew });
+    if (version === 0 && namesIn(db).size > 0) throw corrupt(`${path} is damaged: its version was lost.`);
     touchTrees(db);
   } finally {
     db.close();
@@ -177,13 +179,13 @@ function requireSchema(
 ): void {
   const newest = migrations().length;
   const names = namesIn(db);
-  if (version > newest && names.has("table meta") && names.has("table conversation"))
-    throw newer(path, version, newest);
   if (version === 0 && names.size === 0) {
     if (mayBeNew) return;
     throw corrupt(`${path} is empty, but there was a state here.`);
   }
-  if (version === 0 || version > newest) throw corrupt(`${path} is the database of another program.`);
+  const isOurs = names.has("table meta") && names.has("table conversation");
+  if (!isOurs) throw corrupt(`${path} is the database of another program.`);
+  if (version > newest) throw newer(path, version, newest);
   const missing = [...schemaOf(version)].find((name) => !names.has(name));
   if (missing !== undefined) throw corrupt(`${path} is damaged: it has no ${missing}.`);
 }

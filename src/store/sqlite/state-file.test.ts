@@ -222,6 +222,16 @@ describe("F-STO-01 E5 a state that was there and is not to be read is refused, a
     expect(words(join(left, "state.db"))).toEqual([]);
   });
 
+  test("F-STO-01 E5 a state that has lost its version is not begun anew upon", async () => {
+    const left = await home();
+    const db = new DatabaseSync(join(left, "state.db"));
+    db.exec("PRAGMA user_version = 0");
+    db.close();
+    const before = contentOf(left);
+    expect(() => run(left)).toThrow(expect.objectContaining({ code: "store_corrupt" }));
+    expect(contentOf(left)).toEqual(before);
+  });
+
   test("F-STO-01 E5 a rebuilt copy is not taken for the file its log was written for", async () => {
     const left = await home();
     const again = run(left);
