@@ -99,15 +99,10 @@ class Rejection {
 
 export function admit(db: Database, batch: AdmitBatch, claim: Claim): AdmitResult {
   const outcomes = batch.events.map((event) => admitEvent(db, batch, withoutBlanks(event), claim));
-  // An account is what has a stream to go on with: what was rejected leaves none.
-  if (batch.cursor !== undefined) {
-    db.run(
-      "INSERT INTO account(id, platform, cursor) VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET cursor = excluded.cursor",
-      batch.account,
-      batch.platform,
-      batch.cursor,
-    );
-  }
+  // What was rejected leaves no account, either.
+  if (batch.cursor !== undefined || outcomes.some(({ kind }) => kind !== "rejected"))
+    db.run("INSERT INTO account(id, platform) VALUES(?, ?) ON CONFLICT DO NOTHING", batch.account, batch.platform);
+  if (batch.cursor !== undefined) db.run("UPDATE account SET cursor = ? WHERE id = ?", batch.cursor, batch.account);
   return { outcomes };
 }
 
