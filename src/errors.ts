@@ -97,7 +97,8 @@ const KINDS = {
   store_corrupt: {
     status: 500,
     exit: 3,
-    remedy: "Keep the file for repair, and start with another TERTULIA_HOME or restore a copy of state.db.",
+    remedy:
+      "Put the right state.db and its -wal back; or say `tertulia state set-aside --yes`, which moves what is there under a dated name, and start anew or with a copy.",
   },
   store_newer: { status: 500, exit: 3, remedy: "Install the newer Tertulia again; this one does not touch the file." },
   store_older: { status: 500, exit: 3, remedy: "Start the gateway once: it migrates the file forward." },

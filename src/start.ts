@@ -3,6 +3,7 @@ import { createXmppChannel } from "./channel/xmpp/xmpp-channel.ts";
 import type { AccountConfig, Config } from "./config.ts";
 import { watchFiles } from "./config-watch.ts";
 import { maskedLog } from "./context/masked-log.ts";
+import type { TertuliaError } from "./errors.ts";
 import { asTertuliaError } from "./errors.ts";
 import { Gateway } from "./gateway.ts";
 import { type HttpServer, startHttpServer } from "./http/server.ts";
@@ -39,7 +40,8 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const rights = rightsOfOthers(secrets);
     if (rights !== null)
       log.warn({ path: secrets, rights }, `others on this machine can read ${secrets}: run chmod 0600 ${secrets}`);
-    const store = openSqliteStore({ path: config.files.state, clock: systemClock });
+    const onTrouble = (err: TertuliaError): void => log.error({ err }, `${err.code}: ${err.message} ${err.remedy}`);
+    const store = openSqliteStore({ path: config.files.state, clock: systemClock, lock, onTrouble });
     closers.push(() => store.close());
     const createChannel = (account: AccountConfig): Channel =>
       createXmppChannel({

@@ -18,7 +18,7 @@ import { sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, type ErrorCode, TertuliaError } from "../errors.ts";
 import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Message } from "../message/message.ts";
-import { cleanSource, cleanText, isOwnDoor, type Platform, type Source } from "../message/source.ts";
+import { cleanSource, cleanText, isOwnDoor, type Platform, type Source, withoutBlankIds } from "../message/source.ts";
 import type { ConversationRow, InboundEvent, MessageEvent } from "../store/store.ts";
 import { plainAnswer } from "../turn/command/allow.ts";
 import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
@@ -37,7 +37,7 @@ export interface HearingOptions extends CommandMeans {
 }
 
 /** It was not the event's fault: the channel brings it again. */
-const RETRIED: readonly ErrorCode[] = ["store_unavailable", "stale_claim", "gateway_stopping"];
+const RETRIED: readonly ErrorCode[] = ["store_unavailable", "store_corrupt", "stale_claim", "gateway_stopping"];
 
 type Spoken = Exclude<Heard, { kind: "refused" }>;
 
@@ -182,7 +182,7 @@ export class Hearing {
 
 function cleaned<H extends Spoken>(heard: H): H {
   const text = "text" in heard ? { text: cleanText(heard.text) } : {};
-  return { ...heard, source: cleanSource(heard.source), ...text };
+  return { ...heard, source: withoutBlankIds(cleanSource(heard.source)), ...text };
 }
 
 /** What the service vouches for is the stable id of an occupant. */

@@ -10,7 +10,7 @@ import { Workspaces } from "../runtime/acp/workspace.ts";
 import { createRuntimes } from "../runtimes.ts";
 import { Database } from "../store/sqlite/database.ts";
 import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
-import { checkFile, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
+import { checkFile, hasState, openSqliteReader, type StateFiles } from "../store/sqlite/sqlite-store.ts";
 import type { RefusedRow } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { rightsOfOthers } from "../util/rights.ts";
@@ -75,7 +75,7 @@ async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
 
 async function stateFindings(config: Config): Promise<readonly Finding[]> {
   const [lock, holder] = lockFinding(config);
-  const schema = schemaFinding(config.files.state);
+  const schema = schemaFinding(config.files);
   return [
     folderFinding(config.home),
     ...fileFindings(config),
@@ -218,11 +218,12 @@ export function accountFinding({ account, agent, status }: Status["channels"][nu
   return { check, state: "warn", text: `${text}. ${sentences.join(" ")}`, ...(hidden.length === 0 ? {} : { remedy }) };
 }
 
-function schemaFinding(path: string): Finding {
+function schemaFinding(files: StateFiles): Finding {
   const check = "schema";
-  if (!existsSync(path)) return { check, state: "ok", text: "no state yet" };
+  const path = files.state;
   try {
-    openSqliteReader(path).close();
+    if (!hasState(files)) return { check, state: "ok", text: "no state yet" };
+    openSqliteReader(path, files.lock).close();
     return { check, state: "ok", text: `version ${schemaVersion(path)}, the one this Tertulia reads` };
   } catch (cause) {
     const finding = failed(check, cause);

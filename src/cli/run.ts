@@ -266,6 +266,14 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--json", "print the values as JSON")
     .action(async (options) => (await import("./config-check.ts")).configCheck({ ...global(), ...options }));
 
+  const state = program.command("state").description("see to the file that holds everything");
+  state
+    .command("set-aside")
+    .description("move the state away, under a name that says when, so that a backup or a new one can take its place")
+    .option("--yes", "do it; without it only what would be moved is said")
+    .option("--json", "print what was moved as JSON")
+    .action(async (options) => (await import("./set-aside.ts")).setStateAside({ ...global(), ...options }));
+
   program
     .command("demo-agent")
     .description("run the demo agent over stdio, for clients of the Agent Client Protocol")

@@ -1,7 +1,6 @@
-import { existsSync } from "node:fs";
 import type { Config } from "../config.ts";
 import { asTertuliaError } from "../errors.ts";
-import { openSqliteReader } from "../store/sqlite/sqlite-store.ts";
+import { hasState, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
 import type { StoreReader } from "../store/store.ts";
 import { type Client, connect } from "./client.ts";
 
@@ -15,8 +14,8 @@ export interface StateQuestion<T> {
 export async function readState<T>(config: Config, question: StateQuestion<T>): Promise<T | null> {
   const client = await gatewayIfAny(config);
   if (client !== null) return question.gateway(client);
-  if (!existsSync(config.files.state)) return null;
-  const { reader, close } = openSqliteReader(config.files.state);
+  if (!hasState(config.files)) return null;
+  const { reader, close } = openSqliteReader(config.files.state, config.files.lock);
   try {
     return await question.file(reader);
   } finally {

@@ -35,10 +35,11 @@ export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
   const { role, mark } = entry;
   if (mark === "sent") {
     const door = entry.platform === null ? "" : `, ${entry.platform}`;
+    const where = entry.atHome === true ? "" : `(said elsewhere${door}) `;
     return {
       role: "assistant",
       said: "",
-      text: `[YOU] (said elsewhere${door}) ${undelivered(entry)}${eachLine(entry.text, escapeMark)}`,
+      text: `[YOU] ${where}${undelivered(entry)}${eachLine(entry.text, escapeMark)}`,
     };
   }
   if (role === "mark") return { role, text: `(${mark}: ${entry.text})` };

@@ -79,6 +79,13 @@ describe("the ids of a place", () => {
     expect(place({ userId: "jordan", userIdAlt: "uuid" })).not.toEqual(place({ userId: "jordan" }));
   });
 
+  it.each([" ", "\t", "\u200b", "\u3000\u2060"])("F-KEY-01 K3 an id of blanks is none: %j", (blank) => {
+    expect(place({ chatId: blank, userId: "jordan", threadId: blank })).toEqual(place({ userId: "jordan" }));
+    expect(place({ chatId: blank, userIdAlt: blank, userId: "jordan" })).toEqual(place({ userId: "jordan" }));
+    const room = { platform: "xmpp", chatType: "group", chatId: "r@muc.x" } as const;
+    expect(place({ ...room, scopeId: blank })).toEqual(place(room));
+  });
+
   it("K4 a thread without a chat and an author is its place", () => {
     expect(place({ threadId: "7" })).toMatchObject({ chatId: "", threadId: "7" });
   });

@@ -1,6 +1,13 @@
 /** Place: one chat, or one thread of it, on one platform. Messages are stored once per place, for all agents there. */
 
-import { isOwnDoor, mucServiceOf, type Platform, participantOf, type Source } from "../message/source.ts";
+import {
+  isOwnDoor,
+  mucServiceOf,
+  type Platform,
+  participantOf,
+  type Source,
+  withoutBlankIds,
+} from "../message/source.ts";
 
 /** The identity of a place; `""` for absent, so that a unique index holds it. */
 export interface Place {
@@ -15,7 +22,8 @@ export interface Place {
  * two bots never share one. It does not depend on any setting, so a changed setting moves no message; with
  * `thread_scope: chat` a thread is still its own place (K13).
  */
-export function placeOf({ agent, source }: { readonly agent: string; readonly source: Source }): Place {
+export function placeOf({ agent, source: written }: { readonly agent: string; readonly source: Source }): Place {
+  const source = withoutBlankIds(written);
   return {
     platform: source.platform,
     scope: scopeOf(agent, source),

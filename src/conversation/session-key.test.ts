@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TertuliaError } from "../errors.ts";
-import { CHAT_TYPES, cleanSource, PLATFORMS, type Source } from "../message/source.ts";
+import { CHAT_TYPES, cleanSource, isBlank, PLATFORMS, type Source } from "../message/source.ts";
 import {
   buildSessionKey,
   DEFAULT_KEY_RULES,
@@ -409,6 +409,7 @@ describe("own doors", () => {
 });
 
 /** Every UTF-16 string without a lone surrogate, weighted towards what keys are made of. */
+const seen = (text: string): boolean => text === "" || !isBlank(text);
 const wellFormed = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.string({ unit: fc.constantFrom(":", "%", "@", "/", "\0", "\u0085", "a", "3A", "user", "thread", "dm", "😀") }),
@@ -443,6 +444,7 @@ const anyParts: fc.Arbitrary<KeyParts> = fc.oneof(
   { arbitrary: fc.record({ form: fc.constant("foreign" as const), agent: name, runtime: id, id }), weight: 1 },
 );
 
+/** F-KEY-01 is of ids that a platform gives though it has none: all who come with one would meet. */
 describe("the form", () => {
   it("K15 a key is parsed back into its parts", () => {
     fc.assert(
@@ -455,7 +457,7 @@ describe("the form", () => {
 
   it("K15 different ids give different keys", () => {
     fc.assert(
-      fc.property(fc.array(wellFormed, { minLength: 6, maxLength: 6 }), ([a, b, c, d, e, f]) => {
+      fc.property(fc.array(wellFormed.filter(seen), { minLength: 6, maxLength: 6 }), ([a, b, c, d, e, f]) => {
         const key = (scopeId = "", threadId = "", userId = "") =>
           keyOf(
             { platform: "slack", chatType: "channel", chatId: "C", scopeId, threadId, userId },
@@ -465,6 +467,46 @@ describe("the form", () => {
         expect(key(a, b, c) === key(d, e, f)).toBe(isSame);
       }),
     );
+  });
+
+  it.each([
+    ["a space", " "],
+    ["several, and a tab", " \t  "],
+    ["a line break", "\n"],
+    ["a no-break space", "\u00a0"],
+    ["an ideographic space", "\u3000"],
+    ["a zero-width space", "\u200b"],
+    ["a joiner and a byte-order mark", "\u200d\ufeff"],
+    ["a word joiner and a soft hyphen", "\u2060\u00ad"],
+    ["a line separator", "\u2028"],
+    ["marks of direction", "\u200e\u202e"],
+    ["a filler of Hangul", "\u3164"],
+    ["an empty Braille cell", "\u2800"],
+    ["a variation selector", "\ufe0f"],
+  ])("F-KEY-01 K3 K4 K5 an id in which nothing is to be seen is absent, in every field: %s", (_, blank) => {
+    const blanks = { scopeId: blank, threadId: blank, userId: blank, userIdAlt: blank, parentChatId: blank };
+    expect(refusalOf(() => keyOf({ chatId: blank })).code).toBe("source_invalid");
+    expect(refusalOf(() => keyOf({ chatId: blank, ...blanks })).message).toContain("chat_id");
+    expect(refusalOf(() => keyOf({ chatType: "group", chatId: blank, userId: "a" })).code).toBe("source_invalid");
+    expect(keyOf({ chatId: blank, userId: "jordan" })).toBe("agent:main:telegram:dm::user:jordan");
+    expect(keyOf({ chatId: blank, userId: "jordan", userIdAlt: blank, threadId: blank })).toBe(
+      "agent:main:telegram:dm::user:jordan",
+    );
+    expect(keyOf({ chatId: blank, userId: blank, threadId: "7" })).toBe("agent:main:telegram:dm::thread:7");
+    expect(keyOf({ ...blanks, chatId: "99" })).toBe("agent:main:telegram:dm:99");
+    expect(decide({ source: { ...blanks, chatType: "group", chatId: "G" } })).toMatchObject({
+      key: "agent:main:telegram:group:G",
+      rule: "K8",
+    });
+    expect(keyOf({ ...blanks, platform: "slack", chatType: "channel", chatId: "C1", userId: "U1" })).toBe(
+      "agent:main:slack:channel:C1:user:U1",
+    );
+    expect(keyOf({ ...room, scopeId: blank, userId: blank })).toBe(keyOf({ ...room, userId: "anybody" }));
+    expect(keyOf({ ...topic, parentChatId: blank, userId: blank }, { threadScope: "chat" })).toBe(
+      keyOf({ chatType: "group", chatId: "-100" }),
+    );
+    // What is beside something to be seen is a part of the id.
+    expect(keyOf({ chatId: `${blank}9` })).not.toBe(keyOf({ chatId: "9" }));
   });
 
   it("K15 ids that are words of the form stay apart", () => {

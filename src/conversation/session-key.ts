@@ -24,6 +24,7 @@ import {
   requireAddress,
   type Source,
   sourceInvalid,
+  withoutBlankIds,
 } from "../message/source.ts";
 
 export type SessionKey = string & { readonly __brand: "SessionKey" };
@@ -121,8 +122,10 @@ export function sessionKeyFor(request: KeyRequest): DecidedKey {
 }
 
 /** The parts of the key a message belongs to, and the rule that said so. Throws `source_invalid`, naming the field (K5). */
-export function keyPartsFor(request: KeyRequest): DecidedParts {
-  const { source, rules } = request;
+export function keyPartsFor({ source: written, ...given }: KeyRequest): DecidedParts {
+  const source = withoutBlankIds(written);
+  const request = { ...given, source };
+  const { rules } = request;
   requireAddress(source);
   if (source.chatType === "dm") return directKey(request);
   if (rules.threadScope === "chat" && isThread(source)) return joinedKey(request);

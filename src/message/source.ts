@@ -60,6 +60,18 @@ export function isAddressHidden({ platform, chatType, scopeId, userId, userIdAlt
   return vouched === undefined || isOccupantAddress(vouched);
 }
 
+/** The ids that a platform may leave out. */
+const IDS = ["scopeId", "chatId", "threadId", "parentChatId", "userId", "userIdAlt", "messageId"] as const;
+
+/** A blank id is no id: everybody who comes with one would meet (K5). */
+export function withoutBlankIds(source: Source): Source {
+  const blank = IDS.filter((field) => source[field] !== undefined && isBlank(source[field]));
+  if (blank.length === 0) return source;
+  return Object.fromEntries(
+    Object.entries(source).filter(([field]) => !blank.some((id) => id === field)),
+  ) as unknown as Source;
+}
+
 /** Who spoke, as keys and places name them: the stable alternate id wins (K3). `""` when the platform does not say. */
 export function participantOf(source: Source): string {
   return source.userIdAlt || source.userId || "";
@@ -75,8 +87,9 @@ export function mucServiceOf(source: Source): string {
 
 /** K5: whether the source names nowhere a conversation could be: such messages would all meet in one shared sink. */
 export function hasNoAddress(source: Source): boolean {
-  if (source.chatId) return false;
-  return source.chatType !== "dm" || !(source.threadId || participantOf(source));
+  const { chatId, chatType, threadId, ...ids } = withoutBlankIds(source);
+  if (chatId) return false;
+  return chatType !== "dm" || !(threadId || ids.userIdAlt || ids.userId);
 }
 
 /** Throws `source_invalid`, naming `chat_id`, for a source without an address (S2, K5). */

@@ -81,7 +81,10 @@ export interface AgentSession {
   readonly how: OpenedHow;
   /** One at a time. Never rejects for what the agent did. Ends soon after `signal` aborts, with outcome `cancelled`. */
   turn(input: TurnInput, options: TurnOptions): Promise<TurnResult>;
-  /** Hands a further message to the running turn; `too-late` when it can no longer be taken in. */
+  /**
+   * Hands a further message to the running turn. `consumed` once the agent has read it; `too-late` where it will not, for the turn is over or takes
+   * nothing more in: the message then goes on waiting (T5).
+   */
   steer?(input: TurnInput): Promise<"consumed" | "too-late">;
   /** What it takes now, in bytes, with its children; undefined where that cannot be seen. */
   memory?(): Promise<number | undefined>;

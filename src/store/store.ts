@@ -875,6 +875,8 @@ export interface EntryRow {
   readonly text: string;
   readonly at: number | null;
   readonly platform: Platform | null;
+  /** Of what was sent: into the session's own door. */
+  readonly atHome?: true;
   /** Whether it was part of a prompt already. */
   readonly prompted: boolean;
   /** Own words that are not delivered yet, or never were (O4). */

@@ -1,3 +1,4 @@
+import type { Authority } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import type { GatewayEvents } from "../events.ts";
 import type { PermissionOption, TurnEvent } from "../runtime/runtime.ts";
@@ -32,7 +33,7 @@ export type StopReason =
 
 /** A running turn while it runs here: its watchers, its open questions, and the way to stop it. The store has the rest. */
 export class LiveTurn {
-  readonly turn: Turn;
+  #turn: Turn;
   readonly #watchers = new Set<Watcher>();
   readonly #questions = new Map<string, Extract<TurnEvent, { type: "permission" }>>();
   readonly #abort = new AbortController();
@@ -48,9 +49,12 @@ export class LiveTurn {
   hasEffects = false;
 
   constructor(turn: Turn) {
-    this.turn = turn;
+    this.#turn = turn;
   }
 
+  get turn(): Turn {
+    return this.#turn;
+  }
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -89,6 +93,11 @@ export class LiveTurn {
   say(text: string): void {
     this.#text += text;
     this.#tell({ type: "text", text });
+  }
+
+  /** Words that it takes in while it runs may leave it with less rights (T11). */
+  runsWith(authority: Authority): void {
+    this.#turn = { ...this.#turn, authority };
   }
 
   /** A second try begins from nothing. */

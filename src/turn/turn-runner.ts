@@ -193,7 +193,7 @@ export class TurnRunner {
       .catch(this.#options.onFault);
   }
 
-  /** T5: hands a waiting message to the running turn. It stays where it waits unless the runtime takes it. */
+  /** T5: hands a waiting message to the running turn. It stays where it waits until the agent has read it. */
   steer(turnId: number, messageId: number): void {
     const steering = this.#steering.get(turnId);
     if (steering === undefined) return;
@@ -216,6 +216,8 @@ export class TurnRunner {
     });
     if (taken !== "consumed") return;
     if (!(await this.#mark(live, { consumed: [messageId] }))) return;
+    const { authority } = (await this.#options.store.turn(turnId)) ?? live.turn;
+    live.runsWith(authority);
     const waitedIn = own.turnId;
     if (waitedIn === null || (await this.#options.store.turn(waitedIn)) !== null) return;
     this.#options.events.step({ kind: "taken_in", turnId: waitedIn });
@@ -318,8 +320,12 @@ export class TurnRunner {
       if (!("result" in first)) return first;
       if (!isWorthAnother(run, first.result)) return heardEnding(run, first, config);
       live.restart();
-      const second = await this.#attempt(run);
-      return "result" in second ? heardEnding(run, second, config) : second;
+      // What the first one had taken in is of the turn, and the second one is told it too.
+      const material = await this.#options.store.turnMaterial(live.turn.id);
+      if (material === null) return lostEnding();
+      const again = { ...run, material: await asSeenBy(runtime.name, material, this.#options.store) };
+      const second = await this.#attempt(again);
+      return "result" in second ? heardEnding(again, second, config) : second;
     } finally {
       limits.cancel();
     }

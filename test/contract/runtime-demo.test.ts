@@ -101,13 +101,27 @@ describe("the demo agent", () => {
     expect(await steer("nobody listens")).toBe("too-late");
     const slow = startSlow(session, "slow 2");
     await clock.advance(50);
-    expect(await steer("faster")).toBe("consumed");
+    const faster = steer("faster");
     await clock.advance(100);
-    expect(await steer("thanks")).toBe("consumed");
+    expect(await faster).toBe("consumed");
+    const thanks = steer("thanks");
     await clock.advance(50);
+    expect(await thanks).toBe("consumed");
     expect(await steer("bye")).toBe("too-late");
     expect((await slow.result).text).toBe("1 (meanwhile you said: faster) 2 (meanwhile you said: thanks)");
     expect((await ask(session, "history")).text).toContain("you: faster");
+  });
+
+  test("F-TRN-03 T5: what the agent has not read when its turn ends, was never taken in", async () => {
+    const { session, clock } = await stage();
+    const steer = (text: string) => session.steer?.({ turnId: 1, facts: "", text, missed: [] });
+    const slow = startSlow(session, "slow 9");
+    await clock.advance(50);
+    const faster = steer("faster");
+    slow.cancel.abort();
+    expect(await faster).toBe("too-late");
+    expect((await slow.result).text).toBe("1");
+    expect((await ask(session, "history")).text).not.toContain("faster");
   });
 
   test("T7: hang answers nothing until it is cancelled, stubborn not even then", async () => {

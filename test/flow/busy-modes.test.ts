@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { story } from "../support/harness.ts";
+import { type Story, story } from "../support/harness.ts";
 
 const busy = (busy_mode: string, turn: object = {}) => ({ turn: { busy_mode, ...turn } });
 
@@ -159,6 +159,66 @@ describe("steer", () => {
       await stage.passes(100);
       const second = await alice.says("hurry up");
       expect(await alice.hears(second)).toContain("meanwhile you said: hurry up");
+    }, busy("steer")),
+  );
+});
+
+describe("F-TRN-03 T5 however a turn ends, what was handed to it and the agent has not read is the head of the queue", () => {
+  /** Between two looks of the agent into its inbox. */
+  const handed = async (stage: Story) => {
+    const alice = stage.alice();
+    const first = await alice.says("slow 50");
+    alice.watches(first);
+    await stage.passes(950);
+    const second = await alice.says("say unread");
+    await stage.rests();
+    return { alice, first, second };
+  };
+
+  test.each<[string, (stage: Story) => Promise<unknown>, string]>([
+    ["/stop", (stage) => stage.alice().says("/stop"), "stopped"],
+    ["SIGTERM", (stage) => stage.restarts(), "shutdown"],
+    ["a crash", (stage) => stage.comesBack(), "crash"],
+    ["its limit", (stage) => stage.passes(100), "timeout"],
+  ])("F-TRN-03 T5 %s", async (_, ends, reason) => {
+    await story(
+      async (stage) => {
+        const { alice, first, second } = await handed(stage);
+        await ends(stage);
+        await alice.says("say later");
+        expect(await alice.hears(second)).toBe("unread\nsay later");
+        const { turn } = await alice.answer(first);
+        expect(turn.reason ?? turn.state).toBe(reason);
+        expect(await alice.fate(second)).toEqual({ fate: "answered" });
+      },
+      { turn: { busy_mode: "steer", turn_timeout: reason === "timeout" ? "970ms" : "2h" } },
+    )();
+  });
+
+  test(
+    "F-TRN-03 T5 R4 /new tells apart what was running and what nobody has read",
+    story(async (stage) => {
+      const { alice, second } = await handed(stage);
+      await alice.says("/new");
+      await stage.quiets();
+      expect(await alice.fate(second)).toEqual({ fate: "withdrawn", reason: "reset" });
+      expect(alice.shows().slice(0, 2)).toEqual([
+        expect.stringMatching(/^1.*was reset before the answer was complete/s),
+        expect.stringContaining("A waiting message was withdrawn"),
+      ]);
+    }, busy("steer")),
+  );
+
+  test(
+    "F-TRN-03 T5 what the agent has read is of the turn, and ends with it; what came after that waits",
+    story(async (stage) => {
+      const { alice, second } = await handed(stage);
+      await stage.passes(100);
+      const third = await alice.says("say third");
+      await stage.rests();
+      await alice.says("/stop");
+      expect(await alice.hears(third)).toBe("third");
+      expect(await alice.fate(second)).toEqual({ fate: "interrupted", reason: "stopped" });
     }, busy("steer")),
   );
 });

@@ -373,6 +373,36 @@ describe("an agent that keeps no rules", () => {
     await stage.end(["internal: Something went wrong inside Tertulia."]);
   });
 
+  test.each<[string, boolean]>([
+    ["read", true],
+    ["not read", false],
+  ])("F-TRN-03 B5 T5 words handed to an agent that then fails, and had %s them, are not lost", async (_, isRead) => {
+    const asked: string[] = [];
+    const [dies, handed] = [Promise.withResolvers<void>(), Promise.withResolvers<"consumed" | "too-late">()];
+    const stage = await oddStage(
+      {
+        async turn({ text }) {
+          asked.push(text);
+          if (asked.length > 1) return { outcome: "done", text: "ok" };
+          await dies.promise;
+          return { outcome: "failed", text: "", failure: { kind: "process-died", message: "Killed." } };
+        },
+        steer: () => handed.promise,
+      },
+      { turn: { busy_mode: "steer" } },
+    );
+    await stage.says("one");
+    await stage.rests();
+    await stage.says("two");
+    await stage.rests();
+    handed.resolve(isRead ? "consumed" : "too-late");
+    await stage.rests();
+    dies.resolve();
+    await stage.passes(3_000);
+    expect(asked).toEqual(isRead ? ["one", "one\ntwo"] : ["one", "one", "two"]);
+    await stage.end();
+  });
+
   test("H12 a question asked again while it is open is denied at once, and the answer is for the first", async () => {
     const answers: (string | null)[] = [];
     const asking = Promise.withResolvers<void>();

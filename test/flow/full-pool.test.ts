@@ -68,6 +68,30 @@ describe("more conversations than places for agents", () => {
     expect(await fateOf(follower)).toEqual({ fate: "answered" });
   });
 
+  // The kind: messages that come in the same moment, before any of them has its place.
+  test.each([
+    [1, 2],
+    [2, 3],
+    [2, 5],
+  ])(
+    "F-TRN-04 B4 T10: with %i places, those of %i who speak at once and find none wait where others can join them",
+    async (places, all) => {
+      await gateway.stop();
+      folder.remove();
+      await open(places);
+      const names = Array.from({ length: all }, (_, n) => `c${n}`);
+      const said = await Promise.all(names.map((name) => says(name, "slow 20")));
+      const states = await Promise.all(
+        said.map(({ turnId }) => gateway.reader.turn(turnId).then((turn) => turn!.state)),
+      );
+      expect(states).toEqual(names.map((_, n) => (n < places ? "running" : "queued")));
+      for (const [n, { turnId }] of said.slice(places).entries())
+        expect((await says(names[places + n]!, "and more")).turnId).toBe(turnId);
+      for (let n = 0; n < 400 && (await fateOf(said.at(-1)!))?.fate !== "answered"; n++) await clock.advance(100);
+      expect(await Promise.all(said.map(fateOf))).toEqual(names.map(() => ({ fate: "answered" })));
+    },
+  );
+
   test("B4: a restart by hand waits for no place, and takes none from those who wait", async () => {
     const parked = await says("c", "hello");
     await gateway.answerOf(parked.turnId);

@@ -90,3 +90,108 @@ describe("what comes back", () => {
     }),
   );
 });
+
+/** The kind: words of an agent that come to a chat by another way than its answers there, whoever brought them and from wherever. */
+describe("F-HND-01 a conversation's own session knows what its agent said there", () => {
+  const says = (stage: Story, room: string, text: string) =>
+    stage.gateway.send({ person: OWNER, room, text, sessionId: null });
+
+  test.each(["console", "web", "http"] as const)(
+    "F-HND-01 K17 said for no session at a door of one's own (%s): in the transcript, in the next prompt, and after a restart",
+    (platform) =>
+      story(async (stage) => {
+        const alice = stage.alice(platform);
+        await alice.asks("say hi");
+        await says(stage, alice.key, "lunch at 12");
+        expect((await alice.transcript()).at(-1)).toBe("assistant (sent): lunch at 12");
+        await alice.asks("say why");
+        expect(stage.lastPrompt()).toContain("[YOU] lunch at 12");
+        expect(stage.lastPrompt()).not.toContain("elsewhere");
+        expect(stage.lastPrompt().match(/lunch at 12/g)).toHaveLength(1);
+        await stage.restarts();
+        expect(await alice.asks("history")).toContain("me: [YOU] lunch at 12");
+        expect(stage.lastPrompt()).not.toContain("lunch at 12");
+      })(),
+  );
+
+  test(
+    "F-HND-01 K17 R2 said while the session stood, asked about after its reset",
+    story(
+      async (stage) => {
+        const alice = stage.alice();
+        await alice.asks("say hi");
+        const first = await alice.session();
+        await says(stage, alice.key, "lunch at 12");
+        stage.jumps(11 * 60_000);
+        await alice.asks("say why");
+        expect(await alice.session()).not.toBe(first);
+        expect(stage.lastPrompt()).toContain("[YOU] lunch at 12");
+      },
+      { reset: { default: { mode: "idle", idle_minutes: 10 } } },
+    ),
+  );
+
+  test(
+    "F-HND-01 K12 K17 in a conversation over several doors it is said, and known, at the door that was used last",
+    story(
+      async (stage) => {
+        const [terminal, page] = [stage.alice("console"), stage.alice("web")];
+        await terminal.asks("say hi");
+        await page.asks("say here");
+        await says(stage, "agent:main:person:owner", "lunch at 12");
+        const [sent] = stage.sql(
+          "SELECT p.platform FROM message m JOIN place p ON p.id = m.place_id WHERE body = 'lunch at 12'",
+        );
+        expect(sent).toEqual({ platform: "web" });
+        await page.asks("say why");
+        expect(stage.lastPrompt()).toContain("lunch at 12");
+      },
+      { session: { dm_scope: "person" } },
+    ),
+  );
+
+  test(
+    "F-HND-01 K17 in a direct chat of another platform",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await alice.tells("mohe", "say hi");
+      await stage.quiets();
+      await says(stage, "agent:mohe:xmpp:dm:alice%40test", "lunch at 12");
+      await stage.quiets();
+      expect(alice.told).toEqual(["hi", "lunch at 12"]);
+      await alice.tells("mohe", "say why");
+      await stage.quiets();
+      expect(stage.lastPrompt("mohe")).toContain("[YOU] lunch at 12");
+    }),
+  );
+
+  test(
+    "F-HND-01 G3 said by another client of the account, and sent from a session that is bound there until it is cleared",
+    inRoom(async (stage, room) => {
+      const alice = room.person("alice");
+      await alice.says("@mohe say hi");
+      await stage.quiets();
+      await room.speaksAs("mohe@test", "by hand");
+      const terminal = stage.alice("console", { agent: "mohe" });
+      await terminal.asks("say there");
+      const sessionId = await terminal.session();
+      await stage.gateway.send({
+        person: OWNER,
+        room: "core",
+        agent: "mohe",
+        text: "from there",
+        sessionId,
+        share: true,
+      });
+      await says(stage, "core", "for nobody");
+      await stage.quiets();
+      await stage.gateway.bind({ person: OWNER, room: "core", agent: "mohe", change: { kind: "clear" } });
+      await alice.says("@mohe say why");
+      await stage.quiets();
+      for (const words of ["by hand", "from there"]) expect(stage.lastPrompt("mohe")).toContain(`[YOU] ${words}`);
+      const own = stage.sql("SELECT current_session FROM conversation WHERE key = ?", roomKey("mohe"))[0]!;
+      const entries = await stage.gateway.reader.transcript({ sessionId: String(own.current_session), limit: 50 });
+      expect(entries.map(({ text }) => text)).not.toContain("from there");
+    }),
+  );
+});

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Door, story } from "../support/harness.ts";
 import { openPushStage, type PushStage } from "../support/push-stage.ts";
+import { ALICE_AND_BOB, agentsInRoom, CORE, RoomServer } from "../support/room.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -59,4 +61,58 @@ describe("an agent asks leave at a door that is written to", () => {
     await until(() => bot.sent.length === 3);
     expect(texts()[2]).toBe("That turn does not run any more.");
   });
+});
+
+describe("F-TRN-01 T11 whoever joins a turn in a room, with more rights or less, it runs with the least of them", () => {
+  const CONFIG = {
+    agents: agentsInRoom(["mohe"]),
+    people: ALICE_AND_BOB,
+    access: { xmpp: { rooms: [CORE] } },
+  };
+  const asked = "mohe: The agent asks leave";
+
+  test.each([
+    ["a guest's that the owner joins", ["gina", "alice"], false],
+    ["the owner's that a guest joins", ["alice", "gina"], false],
+    ["the owner's that a guest and then the owner joins", ["alice", "gina", "alice"], false],
+    ["a member's that the owner joins", ["bob", "alice"], false],
+    ["the owner's own", ["alice", "alice"], true],
+  ])("F-TRN-01 T11 H12 a waiting turn: %s", async (_, nicks, isAsked) => {
+    const room = new RoomServer();
+    await story(
+      async (stage) => {
+        await room.person("alice").says("@mohe slow 5");
+        const [first, ...others] = nicks.map((nick) => room.person(nick));
+        await first!.says("@mohe ask");
+        for (const person of others) await person.says("@mohe and more");
+        await stage.passes(10_000);
+        // Only the owner is asked where others read along: in a turn of less rights it is refused at once.
+        expect(room.shows().some((line) => line.startsWith(asked))).toBe(isAsked);
+        expect(room.shows().includes("mohe: no answer")).toBe(!isAsked);
+        if (isAsked) await first!.says("@mohe /deny");
+      },
+      CONFIG,
+      { createChannel: room.createChannel },
+    )();
+  });
+
+  test(
+    "F-TRN-01 T11 H12 at a door of one's own: nobody but the owner answers for a turn that another person's words were steered into",
+    story(
+      async (stage) => {
+        const [alice, bob] = [stage.alice(), stage.bob()];
+        const words = await bob.says("hang");
+        await stage.passes(100);
+        const answers = (door: Door) => () => door.allows(words, "any", "allow");
+        expect(answers(bob)).toThrow("not open any more");
+        await alice.speaksInto(bob, "hurry up");
+        await stage.passes(100);
+        expect(answers(bob)).toThrow("for somebody else");
+        expect(answers(alice)).toThrow("not open any more");
+        await bob.says("/stop");
+        await stage.passes(100);
+      },
+      { turn: { busy_mode: "steer" } },
+    ),
+  );
 });

@@ -122,7 +122,7 @@ export class DemoSession implements AgentSession {
   }
 
   async steer(input: TurnInput): Promise<"consumed" | "too-late"> {
-    if (this.#state.name !== "running" || !this.#state.run.takeIn(input.text)) return "too-late";
+    if (this.#state.name !== "running" || !(await this.#state.run.takeIn(input.text))) return "too-late";
     for (const line of input.missed) this.#memory.add(line);
     this.#memory.add({ role: "user", text: input.text });
     return "consumed";
@@ -175,7 +175,7 @@ class DemoRun implements DemoStage {
   readonly #cancel = (): void => this.end("cancelled");
   #isOver = false;
   /** Null while, or once, nothing is taken in. */
-  #inbox: string[] | null = null;
+  #inbox: { readonly text: string; readonly isRead: (isRead: boolean) => void }[] | null = null;
   #wake: (() => void) | null = null;
   #stopTimer: (() => void) | null = null;
 
@@ -198,18 +198,24 @@ class DemoRun implements DemoStage {
   end(how: RunEnding): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#inbox = null;
+    this.#closeInbox();
     this.#options.signal.removeEventListener("abort", this.#cancel);
     this.#stopTimer?.();
     this.#end.resolve(how);
   }
 
-  /** False when it is too late. */
-  takeIn(text: string): boolean {
+  /** Whether the agent has read it; false when it is too late. */
+  async takeIn(text: string): Promise<boolean> {
     if (!this.#inbox) return false;
-    this.#inbox.push(text);
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#inbox.push({ text, isRead: resolve });
     this.#wake?.();
-    return true;
+    return promise;
+  }
+
+  #closeInbox(): void {
+    for (const { isRead } of this.#inbox ?? []) isRead(false);
+    this.#inbox = null;
   }
 
   async say(text: string): Promise<void> {
@@ -265,8 +271,9 @@ class DemoRun implements DemoStage {
 
   meanwhile(look: "more" | "last"): readonly string[] {
     const taken = this.#inbox?.splice(0) ?? [];
-    if (look === "last") this.#inbox = null;
-    return taken;
+    for (const { isRead } of taken) isRead(true);
+    if (look === "last") this.#closeInbox();
+    return taken.map(({ text }) => text);
   }
 
   deafen(): Promise<never> {

@@ -7,7 +7,14 @@ import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conver
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Notice } from "../../message/notice.ts";
-import { isOwnDoor, type Source } from "../../message/source.ts";
+import {
+  hasNoAddress,
+  isBlank,
+  isOwnDoor,
+  requireAddress,
+  type Source,
+  withoutBlankIds,
+} from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
 import { partsFor } from "../../reply/assemble.ts";
 import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
@@ -70,6 +77,7 @@ import {
   resetSession,
   resolveSession,
   sessionRecord,
+  sessionThatGoesOn,
   setBinding,
   tell,
 } from "./sessions.ts";
@@ -79,7 +87,7 @@ import { addDelivery, addEntry, addMessage, addNotice, cancel } from "./turns.ts
 
 const RAW_LIMIT = 16 * 1024;
 
-/** A refusal of the domain found on the way: nothing of the event stays, the rest of the batch does. */
+/** A refusal of the domain found on the way: nothing of the event stays, the rest of the batch does (T12). */
 class Rejection {
   readonly code: RejectCode;
   readonly sentence: string;
@@ -90,18 +98,51 @@ class Rejection {
 }
 
 export function admit(db: Database, batch: AdmitBatch, claim: Claim): AdmitResult {
-  if (db.get("SELECT 1 FROM account WHERE id = ?", batch.account) === undefined) {
-    db.run("INSERT INTO account(id, platform) VALUES(?, ?)", batch.account, batch.platform);
-  }
-  const outcomes = batch.events.map((event) => admitEvent(db, batch, event, claim));
+  const outcomes = batch.events.map((event) => admitEvent(db, batch, withoutBlanks(event), claim));
+  // What was rejected leaves no account, either.
+  if (batch.cursor !== undefined || outcomes.some(({ kind }) => kind !== "rejected"))
+    db.run("INSERT INTO account(id, platform) VALUES(?, ?) ON CONFLICT DO NOTHING", batch.account, batch.platform);
   if (batch.cursor !== undefined) db.run("UPDATE account SET cursor = ? WHERE id = ?", batch.cursor, batch.account);
   return { outcomes };
 }
 
+/** What has a blank for an id has none: else all that come with one would be the same (K5, T3). */
+function withoutBlanks(event: InboundEvent): InboundEvent {
+  const { eventId, ...rest } = event;
+  const known = eventId === undefined || isBlank(eventId) ? rest : event;
+  return ("source" in event ? { ...known, source: withoutBlankIds(event.source) } : known) as InboundEvent;
+}
+
+/** T12: an event is taken in whole or leaves nothing; what it had written when it was refused is taken back. */
 function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim: Claim): AdmitOutcome {
   if (event.kind === "refused") return refuse(db, batch, event, event);
+  db.run("SAVEPOINT event");
+  try {
+    const outcome = takeIn(contextOf(db, batch, event, claim), event);
+    db.run("RELEASE event");
+    return outcome;
+  } catch (problem) {
+    // An error of SQLite has ended the transaction with its savepoints: only what we refuse ourselves is taken back here.
+    if (!isRefusal(problem)) throw problem;
+    db.run("ROLLBACK TO event");
+    db.run("RELEASE event");
+    if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
+    // A caller is told at once; a platform would bring the event again and again.
+    if ("source" in event) {
+      const raw = isStranger(event) ? {} : { raw: JSON.stringify(event) };
+      refuse(db, batch, event, { code: problem.code, sentence: problem.message, ...raw });
+    }
+    return { kind: "rejected", code: "source_invalid", sentence: problem.message };
+  }
+}
+
+function isRefusal(problem: unknown): problem is Rejection | TertuliaError {
+  return problem instanceof Rejection || (problem instanceof TertuliaError && problem.code === "source_invalid");
+}
+
+function contextOf(db: Database, batch: AdmitBatch, { freshId }: InboundEvent, claim: Claim): Context {
   let ids = 0;
-  const context: Context = {
+  return {
     db,
     claim,
     now: batch.now,
@@ -112,35 +153,31 @@ function admitEvent(db: Database, batch: AdmitBatch, event: InboundEvent, claim:
     putOff: [],
     settled: [],
     wake: new Set(),
-    nextId: () => (ids++ === 0 ? event.freshId : `${event.freshId}-${ids - 1}`),
+    nextId: () => (ids++ === 0 ? freshId : `${freshId}-${ids - 1}`),
   };
-  // Everything that can refuse an event comes before its first write, so that a refusal leaves nothing behind.
-  try {
-    switch (event.kind) {
-      case "message":
-      case "command":
-        return admitSpoken(context, event);
-      case "send":
-        return admitSend(context, event);
-      case "bind":
-        return admitBind(context, event);
-      case "job":
-        return admitJob(context, event);
-      case "reader":
-        noteReader(db, placeFor(db, batch.agent, event.source), event, batch.now);
-        return { kind: "noted" };
-      case "own":
-        return admitOwn(context, event);
-      case "edit":
-      case "delete":
-        return admitChange(context, event);
+}
+
+function takeIn(context: Context, event: Exclude<InboundEvent, RefusedEvent>): AdmitOutcome {
+  switch (event.kind) {
+    case "message":
+    case "command":
+      return admitSpoken(context, event);
+    case "send":
+      return admitSend(context, event);
+    case "bind":
+      return admitBind(context, event);
+    case "job":
+      return admitJob(context, event);
+    case "reader": {
+      const { db, batch, now } = context;
+      noteReader(db, placeFor(db, batch.agent, event.source), event, now);
+      return { kind: "noted" };
     }
-  } catch (problem) {
-    if (problem instanceof Rejection) return { kind: "rejected", code: problem.code, sentence: problem.sentence };
-    if (!(problem instanceof TertuliaError) || problem.code !== "source_invalid") throw problem;
-    const raw = isStranger(event) ? {} : { raw: JSON.stringify(event) };
-    refuse(db, batch, event, { code: problem.code, sentence: problem.message, ...raw });
-    return { kind: "rejected", code: "source_invalid", sentence: problem.message };
+    case "own":
+      return admitOwn(context, event);
+    case "edit":
+    case "delete":
+      return admitChange(context, event);
   }
 }
 
@@ -155,7 +192,7 @@ function refuse(
   { eventId }: Pick<InboundEvent, "eventId">,
   refusal: Pick<RefusedEvent, "code" | "sentence" | "raw" | "reader">,
 ): AdmitOutcome {
-  if (refusal.reader !== undefined) {
+  if (refusal.reader !== undefined && !hasNoAddress(refusal.reader.source)) {
     const { source, author } = refusal.reader;
     addReader(db, placeFor(db, batch.agent, source), author, batch.now);
   }
@@ -386,6 +423,7 @@ function knownPlace(db: Database, agent: string, source: Source): number | undef
 }
 
 function placeFor(db: Database, agent: string, source: Source): number {
+  requireAddress(source);
   const known = knownPlace(db, agent, source);
   if (known !== undefined) return known;
   const place = placeOf({ agent, source });
@@ -881,7 +919,7 @@ function admitChange(context: Context, event: EditEvent | DeleteEvent): AdmitOut
   if (known !== undefined) return { kind: "changed", messageId: known.message_id, settled: [], wake: [] };
   const message = db.get<MessageRecord>(
     "SELECT * FROM message WHERE place_id = ? AND ext_id = ?",
-    placeFor(db, batch.agent, event.source),
+    knownPlace(db, batch.agent, event.source) ?? null,
     event.messageId,
   );
   const outcome = event.kind === "edit" ? editMessage(context, event, message) : deleteMessage(context, event, message);
@@ -920,14 +958,13 @@ function isDirectPush({ platform, chatType }: Source): boolean {
 
 const OTHERS_READ = "Others read along there, and would see what this session holds.";
 
-/** A session that a person may bind into a conversation; refusals before the binding is written (H5, H7, H9). */
+/** A session that a person may bind into a conversation (H5, H7, H9). */
 function bindable(
   context: Context,
   event: SendEvent | BindEvent,
-  ref: ConversationRef,
+  conversation: ConversationRecord,
   sessionId: string,
 ): SessionRecord {
-  const conversation = aimOf(context, ref);
   const session = sessionRecord(context.db, sessionId);
   if (session === undefined || conversationRecord(context.db, session.home).kind === "once")
     throw new Rejection("session_unknown", `There is no session ${sessionId}.`);
@@ -956,36 +993,25 @@ function bindable(
   return session;
 }
 
-/** Whose conversation it is, or will be: without opening it, for a refusal leaves nothing behind. */
-function aimOf(
-  { db, batch }: Context,
-  ref: ConversationRef,
-): Pick<ConversationRecord, "agent" | "person_id"> & { id: number | null; place_id: number | null } {
-  const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", ref.key);
-  if (known !== undefined) return known;
-  if (ref.kind === "key") return { id: null, agent: batch.agent, person_id: null, place_id: null };
-  const { source } = ref;
-  // A stranger, too, reads his own chat.
-  const stranger = isDirectPush(source) ? (source.userId ?? null) : null;
-  const person_id = ownerOf(source, addresseeOf(db, source)) ?? stranger;
-  return { id: null, agent: batch.agent, person_id, place_id: knownPlace(db, batch.agent, source) ?? null };
-}
-
 function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   const { db, batch } = context;
   const known = seen(db, batch.account, event.eventId);
-  const sessionId = event.foreign === undefined ? event.sessionId : foreignSession(context, event, event.foreign);
-  const session = sessionId === null || known !== undefined ? null : bindable(context, event, event.into, sessionId);
   const conversation = refConversation(context, event.into, event.rules);
   if (known !== undefined) return repeatedSend(db, conversation, event, known.message_id);
+  const sessionId =
+    event.foreign === undefined ? event.sessionId : foreignSession(context, event, conversation, event.foreign);
+  const session = sessionId === null ? null : bindable(context, event, conversation, sessionId);
   const target = JSON.parse(conversation.target) as Target;
-  const messageId = addMessage(db, conversation.place_id, {
+  const messageId = addMessage(db, lastPlaceOf(db, conversation), {
     author: { kind: "agent", id: conversation.agent },
     body: event.text,
     now: context.now,
   });
   remember(db, batch, event.eventId, messageId);
   let bound = null;
+  // Said for no session, they are of the one that will be asked about them (K17).
+  const own = session === null ? sessionThatGoesOn(context, conversation, event.rules) : null;
+  if (own !== null) addEntry(db, own, { turnId: null, messageId, role: "assistant", mark: "sent" });
   if (session !== null) {
     addEntry(db, session.id, { turnId: null, messageId, role: "assistant", mark: "sent" });
     if (session.home !== conversation.id) {
@@ -1004,18 +1030,28 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   return { ...landed(context, conversation, messageId), kind: "sent", deliveries, bound };
 }
 
+/** Where the conversation's target is: one over several doors (K12), or over the threads of a chat (K13), speaks where it was spoken to last. */
+function lastPlaceOf(db: Database, conversation: ConversationRecord): number {
+  const last = db.get<{ place_id: number }>(
+    `SELECT m.place_id FROM intake i JOIN message m ON m.id = i.message_id WHERE i.conversation_id = ? AND m.source IS NOT NULL
+     ORDER BY i.message_id DESC LIMIT 1`,
+    conversation.id,
+  );
+  return last?.place_id ?? conversation.place_id;
+}
+
 /** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
 function foreignSession(
   context: Context,
   event: SendEvent,
+  conversation: ConversationRecord,
   { runtime, id, name }: NonNullable<SendEvent["foreign"]>,
 ): string {
   const { db } = context;
   const { person } = event.by;
   if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
-  const aim = aimOf(context, event.into);
-  const { agent } = aim;
-  const readers = readersOf(db, aim, { rules: event.rules, owner: person.id });
+  const { agent } = conversation;
+  const readers = readersOf(db, conversation, { rules: event.rules, owner: person.id });
   if (event.share !== true && !isAmongOwn(readers, { ownerPerson: person.id }))
     throw new Rejection("not_shared", OTHERS_READ);
   const key = buildSessionKey({ form: "foreign", agent, runtime, id });
@@ -1046,7 +1082,14 @@ function repeatedSend(
   messageId: number | null,
 ): AdmitOutcome {
   const sent = db.get<{ place_id: number; body: string }>("SELECT place_id, body FROM message WHERE id = ?", messageId);
-  if (sent?.place_id === conversation.place_id && sent.body === event.text) return duplicate(db, messageId, null);
+  const isThere =
+    sent?.place_id === conversation.place_id ||
+    db.get(
+      "SELECT 1 FROM intake i JOIN message m ON m.id = i.message_id WHERE i.conversation_id = ? AND m.place_id = ? LIMIT 1",
+      conversation.id,
+      sent?.place_id ?? null,
+    ) !== undefined;
+  if (isThere && sent?.body === event.text) return duplicate(db, messageId, null);
   throw new Rejection("idempotency_conflict", "This Idempotency-Key was used for another message.");
 }
 
@@ -1054,22 +1097,17 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
   const { db, batch } = context;
   if (seen(db, batch.account, event.eventId) !== undefined) return duplicate(db, null, null);
   const { change } = event;
-  const session = change.kind === "clear" ? null : bindable(context, event, event.conversation, change.sessionId);
   const conversation = refConversation(context, event.conversation, event.rules);
   const who: Authority = { role: event.by.person?.role ?? "guest" };
   if (change.kind === "clear" && commandFault(db, conversation, { kind: "unbind" }, who) !== null)
     throw new Rejection("forbidden", "Several people speak there: the owner or a member takes a handoff back.");
+  const session = change.kind === "clear" ? null : bindable(context, event, conversation, change.sessionId);
   remember(db, batch, event.eventId, null);
   const { messageId: _, ...base } = landed(context, conversation, 0);
   if (change.kind === "clear" || session === null)
     return { ...base, kind: "cleared", had: clearBindings(context, conversation) };
-  if (session.home === conversation.id) {
-    return {
-      kind: "rejected",
-      code: "request_invalid",
-      sentence: "This session is at home in that conversation: it needs no binding.",
-    };
-  }
+  if (session.home === conversation.id)
+    throw new Rejection("request_invalid", "This session is at home in that conversation: it needs no binding.");
   const binding = setBinding(context, conversation, {
     kind: change.binding,
     sessionId: change.sessionId,

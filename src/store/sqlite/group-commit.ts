@@ -2,6 +2,7 @@ import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Claim } from "../store.ts";
 import { type Database, SQLITE, sqliteCode, storeError } from "./database.ts";
+import type { Marker, OpenFiles } from "./file-mark.ts";
 
 interface Job {
   readonly claim: Claim | null;
@@ -9,6 +10,13 @@ interface Job {
   readonly verb: () => unknown;
   readonly resolve: (value: never) => void;
   readonly reject: (error: unknown) => void;
+}
+
+export interface GroupCommitFile {
+  readonly files: OpenFiles;
+  readonly marker: Marker;
+  /** Nothing can be stored, and why: told once while it is so. */
+  readonly onTrouble: (error: TertuliaError) => void;
 }
 
 const BUSY_RETRY_MS = 25;
@@ -20,11 +28,17 @@ const GROUP_LIMIT = 512;
  * Group commit: verbs queue, and one `setImmediate` callback runs BEGIN, each verb, COMMIT synchronously; promises settle
  * after the COMMIT. Nothing else runs in between. If a verb throws, the whole is rolled back and each verb is replayed in a
  * transaction of its own, for an error such as SQLITE_FULL has already rolled back more than a savepoint would say. A file
- * locked by another process is tried again from a timer for 30 s; the event loop is never blocked for it.
+ * locked by another process is tried again from a timer for 30 s; the event loop is never blocked for it. What would go into a file that is not in
+ * its place any more is refused (E5).
  */
 export class GroupCommit {
   readonly #db: Database;
   readonly #clock: Clock;
+  readonly #files: OpenFiles;
+  readonly #marker: Marker;
+  readonly #onTrouble: (error: TertuliaError) => void;
+  /** What was told of it, until a commit succeeds. */
+  #trouble: string | null = null;
   #queue: Job[] = [];
   #scheduled = false;
   #busySince: number | null = null;
@@ -34,9 +48,12 @@ export class GroupCommit {
   /** Commits and verbs so far: what grouping saves can be seen. */
   readonly counters = { commits: 0, verbs: 0 };
 
-  constructor(db: Database, clock: Clock) {
+  constructor(db: Database, clock: Clock, { files, marker, onTrouble }: GroupCommitFile) {
     this.#db = db;
     this.#clock = clock;
+    this.#files = files;
+    this.#marker = marker;
+    this.#onTrouble = onTrouble;
   }
 
   /** Runs a verb under a claim; null only for the verb that hands out claims. */
@@ -92,7 +109,7 @@ export class GroupCommit {
       return true;
     } catch (error) {
       if (sqliteCode(error) === SQLITE.BUSY) this.#waitForLock(group, error);
-      else this.#rejectAll(group, storeError(error));
+      else this.#rejectAll(group, this.#failure(error));
       return false;
     }
   }
@@ -102,7 +119,7 @@ export class GroupCommit {
     this.#busySince ??= now;
     if (now - this.#busySince >= BUSY_LIMIT_MS) {
       this.#busySince = null;
-      this.#rejectAll(group, busyError(error));
+      this.#rejectAll(group, this.#failure(busyError(error)));
       if (this.#queue.length > 0) this.#schedule();
       return;
     }
@@ -122,7 +139,8 @@ export class GroupCommit {
     } catch (error) {
       this.#rollback();
       if (group.length > 1) return null;
-      return group.map((job) => () => job.reject(storeError(error)));
+      const failure = this.#failure(error);
+      return group.map((job) => () => job.reject(failure));
     }
   }
 
@@ -136,8 +154,18 @@ export class GroupCommit {
       settle();
     } catch (error) {
       this.#rollback();
-      job.reject(storeError(error));
+      job.reject(this.#failure(error));
     }
+  }
+
+  #failure(cause: unknown): TertuliaError {
+    const error = storeError(cause);
+    const isTrouble = error.code === "store_unavailable" || error.code === "store_corrupt";
+    if (isTrouble && this.#trouble !== error.message) {
+      this.#trouble = error.message;
+      this.#onTrouble(error);
+    }
+    return error;
   }
 
   #runJob(job: Job): () => void {
@@ -155,7 +183,18 @@ export class GroupCommit {
   #commit(): void {
     // An error inside may have ended the transaction already: then nothing of it is left to commit.
     if (!this.#db.isTransaction) throw new Error("the transaction was rolled back by SQLite");
+    this.#requireFiles();
+    this.#marker.mark();
     this.#db.exec("COMMIT");
+    this.#marker.marked();
+    this.#requireFiles();
+    this.#trouble = null;
+  }
+
+  /** Looked at before a commit, and once more before anybody is told of it. */
+  #requireFiles(): void {
+    const { moved } = this.#files;
+    if (moved !== null) throw movedError(moved);
   }
 
   #rollback(): void {
@@ -179,10 +218,22 @@ export class GroupCommit {
   checkpoint(): void {
     try {
       this.#db.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      this.#marker.due();
     } catch (error) {
       if (sqliteCode(error) === null) throw error;
     }
   }
+}
+
+function movedError(path: string): TertuliaError {
+  return new TertuliaError(
+    "store_unavailable",
+    `${path} was moved away or replaced while the gateway runs: nothing is stored.`,
+    {
+      remedy:
+        "Put the file back where it was; or stop the gateway, put the right state.db in its place, and start it again.",
+    },
+  );
 }
 
 function busyError(cause: unknown): TertuliaError {

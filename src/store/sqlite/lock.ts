@@ -15,6 +15,12 @@ export interface LockHolder {
 const LOOK_MS = 200;
 
 export interface GatewayLock {
+  /** Whether a gateway has begun with a state here: then there is one, or it was lost (E5). */
+  readonly hasBooted: boolean;
+  /** One has now. Throws `gateway_running` if the lock was lost on the way. */
+  booted(): void;
+  /** The state was set aside: the next one is new. Throws as `booted` does. */
+  forget(): void;
   /** Says where the holder listens. Throws `gateway_running` if the lock was lost on the way. */
   publish(address: string): void;
   release(): void;
@@ -27,32 +33,61 @@ export interface GatewayLock {
 export function acquireLock(options: { path: string; pid: number; now: number }): GatewayLock {
   const { path, pid, now } = options;
   const db = openLock(path);
-  const write = (address: string | null): void => {
-    db.exec("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS holder(pid INT, address TEXT, since INT); DELETE FROM holder");
-    db.prepare("INSERT INTO holder VALUES(?, ?, ?)").run(pid, address, now);
-    db.exec("COMMIT");
-  };
-  const hold = (address: string | null): void => {
+  const commit = (write: () => void): void => {
     try {
-      write(address);
-      db.exec("BEGIN IMMEDIATE");
+      if (!db.isTransaction) db.exec("BEGIN IMMEDIATE");
+      write();
+      db.exec("COMMIT; BEGIN IMMEDIATE");
     } catch (error) {
       db.close();
       throw lockError(path, error);
     }
   };
-  hold(null);
+  const hold = (address: string | null): void => {
+    db.exec("DELETE FROM holder");
+    db.prepare("INSERT INTO holder VALUES(?, ?, ?)").run(pid, address, now);
+  };
+  let isBooted = false;
+  commit(() => {
+    // Whoever said where it listens had a state.
+    db.exec(
+      `CREATE TABLE IF NOT EXISTS holder(pid INT, address TEXT, since INT); CREATE TABLE IF NOT EXISTS boot(at INT);
+       INSERT INTO boot SELECT since FROM holder WHERE address IS NOT NULL AND NOT EXISTS(SELECT 1 FROM boot)`,
+    );
+    isBooted = db.prepare("SELECT 1 FROM boot LIMIT 1").get() !== undefined;
+    hold(null);
+  });
   return {
-    publish(address) {
-      db.exec("COMMIT");
-      hold(address);
+    hasBooted: isBooted,
+    booted() {
+      commit(() => {
+        db.exec("DELETE FROM boot");
+        db.prepare("INSERT INTO boot VALUES(?)").run(now);
+      });
     },
+    forget: () => commit(() => db.exec("DELETE FROM boot; DELETE FROM holder")),
+    publish: (address) => commit(() => hold(address)),
     release() {
       if (!db.isOpen) return;
       if (db.isTransaction) db.exec("ROLLBACK");
       db.close();
     },
   };
+}
+
+/** Whether a gateway has begun with a state here. */
+export function hasBooted(path: string): boolean {
+  if (!existsSync(path)) return false;
+  const db = new DatabaseSync(path, { timeout: LOOK_MS });
+  try {
+    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE name IN('boot','holder')").all();
+    const said = { boot: "SELECT 1 FROM boot", holder: "SELECT 1 FROM holder WHERE address IS NOT NULL" } as const;
+    return tables.some(({ name }) => db.prepare(said[name as keyof typeof said]).get() !== undefined);
+  } catch (error) {
+    throw lockError(path, error);
+  } finally {
+    db.close();
+  }
 }
 
 /** The holder of a lock, or null when nobody holds it. Never waits and never writes. */

@@ -324,7 +324,10 @@ export class SqliteReader implements StoreReader {
     return { lines: lines.reverse().map(messageOf), more: all - lines.length, bound: { placeId, throughSeq: through } };
   }
 
-  /** G1: where each person has a conversation of their own, what others said there is not theirs to be told; the message replied to is. */
+  /**
+   * G1: where each person has a conversation of their own, what others said there, and were answered, is not theirs to be told; the message replied
+   * to is, and what the agent said to all of them (G3).
+   */
   #newsFor(turn: Turn, placeId: number, seen: number): { condition: string; from: number } {
     const key = this.db.get<{ key: string }>("SELECT key FROM conversation WHERE id = ?", turn.conversationId)?.key;
     const parts = key === undefined ? undefined : parseSessionKey(key);
@@ -338,7 +341,9 @@ export class SqliteReader implements StoreReader {
       turn.id,
       placeId,
     );
-    const own = "EXISTS(SELECT 1 FROM intake o WHERE o.message_id = m.id AND o.conversation_id = ?5)";
+    const own = `(EXISTS(SELECT 1 FROM intake o WHERE o.message_id = m.id AND o.conversation_id = ?5)
+      OR (m.author_kind = 'agent' AND m.author_id = '${parts.agent}'
+        AND NOT EXISTS(SELECT 1 FROM delivery d WHERE d.message_id = m.id AND d.kind = 'reply')))`;
     return {
       condition: `((m.place_seq > ${seen} AND ${own}) OR m.id IN(${replied.map(({ id }) => id).join(",")}))`,
       from: Math.min(seen, ...replied.map(({ place_seq }) => place_seq - 1)),

@@ -273,6 +273,7 @@ export interface EntryRecord {
   author_name: string | null;
   admitted_at: number | null;
   platform: Platform | null;
+  at_home: number | null;
   delivery: DeliveryState | null;
   prompted: number | null;
 }
@@ -280,6 +281,7 @@ export interface EntryRecord {
 /** Entries with the message behind them and, for own words, the worst state of their deliveries (O4). */
 export const ENTRY_QUERY = `SELECT e.seq, e.turn_id, e.message_id, e.role, e.mark, e.body,
   CASE WHEN m.deleted_at IS NULL THEN m.body ELSE '(deleted)' END AS text, m.author_kind, m.author_id, m.author_name, m.admitted_at, p.platform,
+  m.place_id = (SELECT c.place_id FROM session s JOIN conversation c ON c.id = s.home WHERE s.id = e.session_id) AS at_home,
   (SELECT d.state FROM delivery d WHERE d.message_id = e.message_id AND d.state <> 'delivered' ORDER BY d.id DESC LIMIT 1) AS delivery,
   (SELECT t.prompted FROM turn t WHERE t.id = e.turn_id) AS prompted
   FROM entry e LEFT JOIN message m ON m.id = e.message_id LEFT JOIN place p ON p.id = m.place_id`;
@@ -295,6 +297,7 @@ export function entryOf(row: EntryRecord): EntryRow {
     text: row.text ?? row.body ?? "",
     at: row.admitted_at,
     platform: row.platform,
+    ...(row.mark === "sent" && row.at_home === 1 ? { atHome: true as const } : {}),
     delivery: row.delivery,
     prompted: row.prompted === 1,
   };

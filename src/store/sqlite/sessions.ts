@@ -216,6 +216,17 @@ export function ownDue(
   return clockDue(moment, current, policyOf(conversation, rules), rules.jobHoldMs);
 }
 
+/** The conversation's own session, if the next message would go on in it; reads only. */
+export function sessionThatGoesOn(
+  moment: Moment,
+  conversation: ConversationRecord,
+  rules: Pick<AdmitRules, "reset" | "jobHoldMs">,
+): string | null {
+  const current =
+    conversation.current_session === null ? undefined : sessionRecord(moment.db, conversation.current_session);
+  return current !== undefined && ownDue(moment, conversation, current, rules).reason === null ? current.id : null;
+}
+
 /** The clock's reason, unless a turn or a young job holds the session. */
 function clockDue(moment: Moment, session: SessionRecord, policy: ResetPolicy, jobHoldMs: number): Due {
   if (policy.mode === "none") return NOT_DUE;
@@ -392,8 +403,7 @@ function saidSince(db: Database, { agent, place_id }: ConversationRecord, old: S
     db.get<{ before: number | null }>(
       `SELECT min(m.place_seq) - 1 AS before FROM message m JOIN delivery d ON d.message_id = m.id AND d.kind = 'send' AND d.part = 0
        WHERE m.place_id = ?1 AND m.author_kind = 'agent' AND m.author_id = ?2
-       AND m.place_seq > coalesce((SELECT through_seq FROM seen WHERE session_id = ?3 AND place_id = ?1), 0)
-       AND NOT EXISTS(SELECT 1 FROM entry e WHERE e.message_id = m.id AND e.session_id = ?3)`,
+       AND m.place_seq > coalesce((SELECT through_seq FROM seen WHERE session_id = ?3 AND place_id = ?1), 0)`,
       place_id,
       agent,
       old.id,

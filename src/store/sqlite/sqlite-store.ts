@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { TertuliaError } from "../../errors.ts";
@@ -24,17 +24,22 @@ import type {
 import { admit } from "./admit.ts";
 import { Database, SQLITE, sqliteCode, storeError } from "./database.ts";
 import { attempt, delivered, keep } from "./deliveries.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { Marker, OpenFiles } from "./file-mark.ts";
+import { GroupCommit, type GroupCommitFile } from "./group-commit.ts";
+import { type GatewayLock, hasBooted, readLock } from "./lock.ts";
 import { SqliteReader } from "./reads.ts";
+import { corrupt, findState } from "./state-file.ts";
 import { begin, mark, settle } from "./turns.ts";
 
 /** The embedded store: one SQLite file (WAL, synchronous FULL, group commit), one writing process. */
 export class SqliteStore extends SqliteReader implements Store {
   readonly #writer: GroupCommit;
+  readonly #files: OpenFiles;
 
-  constructor(db: Database, clock: Clock) {
+  constructor(db: Database, clock: Clock, on: GroupCommitFile) {
     super(db);
-    this.#writer = new GroupCommit(db, clock);
+    this.#files = on.files;
+    this.#writer = new GroupCommit(db, clock, on);
   }
 
   claim(holder: string): Promise<Claim> {
@@ -82,32 +87,42 @@ export class SqliteStore extends SqliteReader implements Store {
   async close(): Promise<void> {
     this.#writer.close();
     this.#writer.checkpoint();
-    this.db.close();
+    this.#files.close(() => this.db.close());
   }
 }
 
 /**
  * Opens the state file for writing: creates it (0600), migrates it forward, checks it. Throws `store_newer`,
- * `store_corrupt`, `home_unwritable`, `disk_full`; nothing is damaged then.
+ * `store_corrupt`, `home_unwritable`, `disk_full`; nothing is damaged then, and where there was a state, none begins anew (E5).
  */
-export function openSqliteStore(options: { path: string; clock: Clock; maxPages?: number }): SqliteStore {
-  const { path } = options;
+export function openSqliteStore(options: {
+  path: string;
+  clock: Clock;
+  maxPages?: number;
+  /** Remembers whether there was a state. */
+  lock?: Pick<GatewayLock, "hasBooted" | "booted">;
+  /** Nothing can be stored, and why: told once while it is so. */
+  onTrouble?: (error: TertuliaError) => void;
+}): SqliteStore {
+  const { path, lock, onTrouble = () => undefined } = options;
   return atPath(path, () => {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
+    const hasBooted = lock?.hasBooted ?? false;
+    if (findState(path, { hasBooted, isHeld: false })) requireSound(path, { mayBeNew: !hasBooted });
+    else closeSync(openSync(path, "a", 0o600));
     chmodSync(path, 0o600);
     const db = new Database(path, { readOnly: false });
     try {
-      const version = schemaVersion(db);
-      const newest = migrations().length;
-      if (version > newest) throw newer(path, version, newest);
-      touchTrees(db);
       db.exec(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY",
       );
       if (options.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${options.maxPages}`);
-      migrate(db, version);
-      return new SqliteStore(db, options.clock);
+      const marker = new Marker(db);
+      marker.begin();
+      migrate(db, schemaVersion(db));
+      marker.bear();
+      lock?.booted();
+      return new SqliteStore(db, options.clock, { files: new OpenFiles(path), marker, onTrouble });
     } catch (error) {
       db.close();
       throw error;
@@ -115,14 +130,25 @@ export function openSqliteStore(options: { path: string; clock: Clock; maxPages?
   });
 }
 
-/** A short, read-only look at the file: it never migrates and refuses another schema (E4). The caller closes it. */
-export function openSqliteReader(path: string): { reader: StoreReader; close(): void } {
+/** The state, and the lock that remembers whether there was one. */
+export interface StateFiles {
+  readonly state: string;
+  readonly lock: string;
+}
+
+/** Whether there is a state, as a command asks that runs beside the gateway or without one. Throws `store_corrupt` as a start would (E5). */
+export function hasState({ state, lock }: StateFiles): boolean {
+  return atPath(state, () => findState(state, { hasBooted: hasBooted(lock), isHeld: readLock(lock) !== null }));
+}
+
+/** A short, read-only look at the file: it never migrates and refuses another schema (E4). The caller closes it, and has asked whether it is there. */
+export function openSqliteReader(path: string, lock?: string): { reader: StoreReader; close(): void } {
   return atPath(path, () => {
     const db = new Database(path, { readOnly: true });
     try {
       const version = schemaVersion(db);
       const newest = migrations().length;
-      if (version > newest) throw newer(path, version, newest);
+      requireSchema(db, { path, version, mayBeNew: lock === undefined || !hasBooted(lock) });
       if (version < newest)
         throw new TertuliaError("store_older", `${path} has schema ${version}, this Tertulia reads ${newest}.`);
       return { reader: new SqliteReader(db), close: () => db.close() };
@@ -131,6 +157,52 @@ export function openSqliteReader(path: string): { reader: StoreReader; close(): 
       throw error;
     }
   });
+}
+
+/** Looked at without the right to write: closing what may be written, SQLite folds the log into the file. */
+function requireSound(path: string, { mayBeNew }: { mayBeNew: boolean }): void {
+  const db = new Database(path, { readOnly: true });
+  try {
+    const version = schemaVersion(db);
+    requireSchema(db, { path, version, mayBeNew });
+    if (version === 0 && namesIn(db).size > 0) throw corrupt(`${path} is damaged: its version was lost.`);
+    touchTrees(db);
+  } finally {
+    db.close();
+  }
+}
+
+/** The tables of its version are there, and it is none of a newer Tertulia nor of another program. */
+function requireSchema(
+  db: Database,
+  { path, version, mayBeNew }: { path: string; version: number; mayBeNew: boolean },
+): void {
+  const newest = migrations().length;
+  const names = namesIn(db);
+  if (version === 0 && names.size === 0) {
+    if (mayBeNew) return;
+    throw corrupt(`${path} is empty, but there was a state here.`);
+  }
+  const isOurs = names.has("table meta") && names.has("table conversation");
+  if (!isOurs) throw corrupt(`${path} is the database of another program.`);
+  if (version > newest) throw newer(path, version, newest);
+  const missing = [...schemaOf(version)].find((name) => !names.has(name));
+  if (missing !== undefined) throw corrupt(`${path} is damaged: it has no ${missing}.`);
+}
+
+function namesIn(db: Database): ReadonlySet<string> {
+  const rows = db.all<{ type: string; name: string }>("SELECT type, name FROM sqlite_schema");
+  return new Set(rows.map(({ type, name }) => `${type} ${name}`));
+}
+
+function schemaOf(version: number): ReadonlySet<string> {
+  const db = new Database(":memory:", { readOnly: false });
+  try {
+    for (const file of migrations().slice(0, version)) db.exec(readFileSync(file, "utf8"));
+    return namesIn(db);
+  } finally {
+    db.close();
+  }
 }
 
 function newer(path: string, version: number, newest: number): TertuliaError {
@@ -215,7 +287,7 @@ function openError(path: string, problem: unknown): TertuliaError {
       return new TertuliaError("disk_full", `There is no space left for ${path}.`, { cause: error });
     case SQLITE.CORRUPT:
     case SQLITE.NOTADB:
-      return new TertuliaError("store_corrupt", `${path} is damaged or is not a Tertulia database.`, { cause: error });
+      return corrupt(`${path} is damaged or is not a Tertulia database.`, error);
     case SQLITE.CANTOPEN:
     case SQLITE.READONLY:
     case SQLITE.IOERR:

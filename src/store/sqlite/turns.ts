@@ -1,3 +1,4 @@
+import type { Authority } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
 import { laneOf, type Target } from "../../message/target.ts";
 import { partsFor } from "../../reply/assemble.ts";
@@ -179,10 +180,25 @@ function consume(db: Database, turn: TurnRecord, messageId: number): void {
     turn.conversation_id,
     messageId,
   );
-  db.run("UPDATE turn SET messages = messages + 1 WHERE id = ?", turn.id);
+  db.run(
+    "UPDATE turn SET messages = messages + 1, authority = ? WHERE id = ?",
+    JSON.stringify(authorityWith(db, turn, messageId)),
+    turn.id,
+  );
   db.run("UPDATE turn SET messages = messages - 1 WHERE id = ?", from.turn_id);
   db.run("DELETE FROM turn WHERE id = ? AND messages = 0", from.turn_id);
   addEntry(db, turn.session_id, { turnId: turn.id, messageId, role: "user" });
+}
+
+/** T11: words of less rights are never steered into a turn; words of another person make it nobody's in particular. */
+function authorityWith(db: Database, turn: TurnRecord, messageId: number): Authority {
+  const authority = JSON.parse(turn.authority) as Authority;
+  const author = db.get<{ author_kind: string; author_id: string }>(
+    "SELECT author_kind, author_id FROM message WHERE id = ?",
+    messageId,
+  );
+  const isTheirs = author?.author_kind === "person" && author.author_id === authority.personId;
+  return isTheirs ? authority : { role: authority.role };
 }
 
 export function settle(db: Database, settlement: Settlement, claim: Claim): SettleResult {
