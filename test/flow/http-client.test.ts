@@ -288,6 +288,22 @@ describe("F-HTTP-09 names come back as they were handed out", () => {
   );
 });
 
+test(
+  "F-HTTP-09 K19: a conversation of before, whose key ended with a space, is found under its key of today",
+  httpStory(async (stage) => {
+    const { session } = await say(stage, { user: "a ", messages: says("say hi") });
+    const { state: path } = stage.gateway.config.files;
+    await stage.gateway.stop();
+    {
+      using state = new DatabaseSync(path);
+      state.exec(`UPDATE conversation SET key = replace(key, '%20', ' '); ALTER TABLE message DROP COLUMN instructions;
+        PRAGMA user_version = 6`);
+    }
+    await stage.restart();
+    expect((await say(stage, { user: "a ", messages: says("say hi") })).session).toBe(session);
+  }),
+);
+
 // The kind: what a message causes to be told at other doors is not its own answer.
 describe("F-HTTP-10 a notice is shown once, at its own door", () => {
   test(
