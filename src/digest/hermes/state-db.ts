@@ -5,10 +5,6 @@ import { TertuliaError } from "../../errors.ts";
 /** How long another program may hold the file before a read gives up. */
 const BUSY_MS = 1_000;
 
-/** Epoch ms. Before it nobody talked to an agent; a time later than now by more than this is one of a clock that was wrong. */
-const EARLIEST = Date.UTC(2000, 0, 1);
-const AHEAD_MS = 5 * 60_000;
-
 export type HermesTable = "sessions" | "messages";
 
 /**
@@ -93,18 +89,6 @@ function opened(path: string): DatabaseSync {
   } catch (cause) {
     throw readError(path, cause);
   }
-}
-
-/** Epoch seconds as Hermes has them, in ms; null for what can be no time: a text, an absurd number, the future. */
-export function timeIn(value: unknown, now: number): number | null {
-  if (typeof value !== "number" || !Number.isFinite(value)) return null;
-  const at = Math.round(value * 1000);
-  return at >= EARLIEST && at <= now + AHEAD_MS ? at : null;
-}
-
-/** The same window in seconds, for a query. */
-export function window(now: number): [from: number, to: number] {
-  return [EARLIEST / 1000, (now + AHEAD_MS) / 1000];
 }
 
 function foreignState(sentence: string, cause?: unknown): TertuliaError {
