@@ -909,6 +909,7 @@ export interface SessionsOfOthers {
 }
 export interface DirectSession {
   readonly sessionId: string;
+  readonly agent: string;
   readonly platform: Platform;
   readonly lastAt: number;
 }

@@ -64,6 +64,71 @@ describe("D1: inside the gateway", () => {
     }),
   );
 
+  /** F-DIG-06: agents at one door, at different doors, one of them silent; and one agent alone, as before. */
+  describe("F-DIG-06 who spoke is said", () => {
+    const TWO = { agents: { mohe: { runtime: { kind: "demo" } }, zhiwei: { runtime: { kind: "demo" } } } };
+    const both = async (tell: (story: Story) => Promise<void>, digest: Record<string, unknown> = {}): Promise<void> => {
+      const story = await Story.begin({
+        config: { timezone: "UTC", default_agent: "mohe", digest: { home, ...digest }, ...TWO },
+      });
+      try {
+        await tell(story);
+        await story.end();
+      } finally {
+        await story.clear();
+      }
+    };
+    const headings = (text: string): string[] =>
+      [...text.matchAll(/^#{2,3} (.+) · last said/gm)].map(([, name]) => name!);
+
+    test("F-DIG-06 D2: at one door each agent has a section under its name, and its lines carry it", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "zhiwei" }).asks("say I keep the accounts");
+        await story.alice("console", { agent: "mohe" }).asks("say the plan is Friday");
+        await story.passes(5 * MINUTE);
+        writeFileSync(file("AGENTS.md"), "<!-- CROSS-PLATFORM:BEGIN -->\n<!-- CROSS-PLATFORM:END -->\n");
+        await story.passes(5 * MINUTE);
+        for (const text of [full(), read("AGENTS.md")]) {
+          expect(headings(text)).toEqual(["terminal · mohe", "terminal · zhiwei"]);
+          expect(text).toContain("- User: say the plan is Friday\n  mohe: the plan is Friday");
+          expect(text).toContain("- User: say I keep the accounts\n  zhiwei: I keep the accounts");
+          expect(text).not.toContain("Agent:");
+        }
+      }));
+
+    test("F-DIG-06 D2: of each agent and door it is the last talk; at different doors too", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "mohe" }).asks("say at the terminal");
+        await story.alice("web", { agent: "mohe" }).asks("say at the page");
+        await story.alice("web", { agent: "zhiwei" }).asks("say it is me");
+        await story.passes(20 * MINUTE);
+        await story.alice("web", { agent: "zhiwei" }).asks("say me again");
+        await story.passes(5 * MINUTE);
+        expect(headings(full())).toEqual(["terminal · mohe", "web · mohe", "web · zhiwei"]);
+        expect(full()).toContain("zhiwei: me again");
+        expect(full()).not.toContain("it is me");
+      }));
+
+    test("F-DIG-06 D2: in Chinese the name stands where the word for an agent stood", () =>
+      both(
+        async (story) => {
+          await story.alice("console", { agent: "mohe" }).asks("say one");
+          await story.alice("web", { agent: "zhiwei" }).asks("say two");
+          await story.passes(5 * MINUTE);
+          expect(full()).toContain("- 用户: say two\n  zhiwei: two");
+        },
+        { lang: "zh" },
+      ));
+
+    test("F-DIG-06 D2: where only one of them was ever spoken to, nothing is named", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "zhiwei" }).asks("say alone");
+        await story.passes(5 * MINUTE);
+        expect(headings(full())).toEqual(["terminal"]);
+        expect(full()).toContain("  Agent: alone");
+      }));
+  });
+
   test(
     "D2: after a pause only what was said since is told of a door; D6: secrets are masked",
     kept(async (story) => {
