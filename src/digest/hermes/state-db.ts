@@ -1,9 +1,7 @@
 import { existsSync, statSync } from "node:fs";
-import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
-
-/** How long another program may hold the file before a read gives up. */
-const BUSY_MS = 1_000;
+import { type OpenState, openState } from "./open-state.ts";
 
 export type HermesTable = "sessions" | "messages";
 
@@ -13,14 +11,14 @@ export type HermesTable = "sessions" | "messages";
  */
 export class HermesDb {
   readonly path: string;
-  readonly #db: DatabaseSync;
+  readonly #state: OpenState;
   readonly #columns: Readonly<Record<HermesTable, ReadonlySet<string>>>;
 
   constructor(path: string) {
     this.path = path;
     if (!existsSync(path)) throw foreignState(`There is no file ${path}.`);
     if (statSync(path).isDirectory()) throw foreignState(`${path} is a folder.`);
-    this.#db = opened(path);
+    this.#state = opened(path);
     try {
       this.#db.exec("PRAGMA query_only = 1");
       const columns = (table: HermesTable): ReadonlySet<string> =>
@@ -29,7 +27,7 @@ export class HermesDb {
       const isHermes = this.has("sessions", "source") && this.has("messages", "session_id");
       if (!isHermes) throw foreignState(`${path} is not a state.db of Hermes.`);
     } catch (cause) {
-      this.#db.close();
+      this.#state.close();
       throw readError(path, cause);
     }
   }
@@ -79,13 +77,17 @@ export class HermesDb {
   }
 
   close(): void {
-    if (this.#db.isOpen) this.#db.close();
+    if (this.#db.isOpen) this.#state.close();
+  }
+
+  get #db(): DatabaseSync {
+    return this.#state.db;
   }
 }
 
-function opened(path: string): DatabaseSync {
+function opened(path: string): OpenState {
   try {
-    return new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
+    return openState(path);
   } catch (cause) {
     throw readError(path, cause);
   }
@@ -99,6 +101,9 @@ function foreignState(sentence: string, cause?: unknown): TertuliaError {
 const BUSY = [5, 6];
 const DAMAGED = [11, 26];
 const CANNOT_OPEN = 14;
+const UNREADABLE: readonly string[] = ["EACCES", "EPERM", "ENOENT"];
+const READABLE =
+  "Run this as a user who may read the file, and the file -wal beside it where there is one; the folder need not be writable.";
 
 function codeOf(cause: unknown): number | null {
   const code = (cause as { errcode?: unknown } | null)?.errcode;
@@ -120,14 +125,12 @@ function readError(path: string, cause: unknown): TertuliaError {
   if (cause instanceof TertuliaError) return cause;
   const code = codeOf(cause);
   if (isAbsurd(cause)) return foreignState(`${path} holds a number that no program wrote on purpose.`, cause);
+  const { code: system } = cause as NodeJS.ErrnoException;
+  if (system === "ENOSPC") return new TertuliaError("disk_full", `There is no space for a copy of ${path}.`, { cause });
+  if (code === CANNOT_OPEN || (code === null && UNREADABLE.includes(system ?? "")))
+    return new TertuliaError("foreign_state", `${path} cannot be opened.`, { cause, remedy: READABLE });
   if (code === null) return new TertuliaError("internal", `${path} could not be read.`, { cause });
   if (BUSY.includes(code)) return foreignState(`${path} is locked by another program.`, cause);
   if (DAMAGED.includes(code)) return foreignState(`${path} is damaged, or is no database.`, cause);
-  if (code === CANNOT_OPEN)
-    return new TertuliaError("foreign_state", `${path} cannot be opened.`, {
-      cause,
-      remedy:
-        "Run this as a user who may read the file and write its folder: SQLite keeps the files -wal and -shm beside it, also for a reader.",
-    });
   return foreignState(`${path} cannot be read (${(cause as Error).message}).`, cause);
 }
