@@ -4,11 +4,13 @@ import { type Config, loadConfig } from "../config.ts";
 import type { Person } from "../conversation/person.ts";
 import { buildSessionKey, DEFAULT_KEY_RULES, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { systemClock } from "../util/clock.ts";
 import { ask } from "./ask.ts";
 import { type Client, connect } from "./client.ts";
 import { converse } from "./converse.ts";
 import { createLog } from "./log.ts";
 import { readLines } from "./read-lines.ts";
+import { askedText } from "./standard-input.ts";
 import type { ChatFlags, Door } from "./talk.ts";
 
 const DEFAULT_NAME = "main";
@@ -16,6 +18,11 @@ const DEFAULT_NAME = "main";
 /** `tertulia chat`: the terminal door, at the running gateway or, where none runs, at one of its own for as long as it is open. */
 export async function chat(flags: ChatFlags): Promise<void> {
   const config = loadConfig({ flags });
+  const { stdin, stdout } = process;
+  const isWatched = flags.json !== true && flags.lines !== true && stdin.isTTY && stdout.isTTY;
+  const isByLines = flags.json === true || flags.lines === true || stdin.isTTY;
+  const asked =
+    flags.query === undefined && isByLines ? null : await askedText(flags.query, { stdin, clock: systemClock });
   const leaving = new AbortController();
   const leave = (): void => leaving.abort();
   for (const signal of ["SIGTERM", "SIGHUP"] as const) process.once(signal, leave);
@@ -25,8 +32,8 @@ export async function chat(flags: ChatFlags): Promise<void> {
   try {
     const door = await doorAt(client, config, flags);
     const talk = { config, client, flags, door, isHosted, leaving };
-    if (flags.query !== undefined) await ask(talk, flags.query);
-    else if (flags.json !== true && process.stdin.isTTY && process.stdout.isTTY) await converse(talk);
+    if (asked !== null) await ask(talk, asked);
+    else if (isWatched) await converse(talk);
     else await readLines(talk);
   } finally {
     leave();
