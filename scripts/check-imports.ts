@@ -22,7 +22,7 @@ const RANKS: readonly (readonly [RegExp, number])[] = [
   [/^(store\/store|runtime\/runtime|channel\/channel|engine\/engine)\.ts$/, 3],
   [/^(config|config-[a-z]+|events|owner-token)\.ts$/, 4],
   [/^(store|runtime|channel|engine|context|turn|reply|bridge|digest|telemetry)\//, 5],
-  [/^(gateway|runtimes)\.ts$/, 6],
+  [/^(gateway|runtimes|judge)\.ts$/, 6],
   [/^http\//, 7],
   [/^(start|index)\.ts$/, 8],
   [/^cli\//, 9],

@@ -264,8 +264,8 @@ describe("E2: what is not understood stops the start", () => {
     ["turn: { debounce_ms: .inf }", "turn.debounce_ms: Infinity is not allowed"],
     ["turn: { stop_grace: 5 s }", 'turn.stop_grace: "5 s" is not allowed; allowed: a duration from 100ms to 10m'],
     ["turn: { stop_grace: '5000' }", "the unit is missing"],
-    ["log: { level: info }\nlog: { level: debug }", "config.yaml:2: Map keys must be unique"],
-    ["log: { level: info", "config.yaml:1: Flow map in block collection"],
+    ["log: { level: info }\nlog: { level: debug }", "config.yaml:2: log: stands twice, first in line 1; keep one"],
+    ["log: { level: info", "config.yaml:1: a { or a [ is not closed; close it"],
   ])("E2: %s", (yaml, expected) => {
     expect(refusal(yaml)).toContain(expected);
   });

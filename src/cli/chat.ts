@@ -1,12 +1,14 @@
 import { join } from "node:path";
 import { ownDoor } from "../channel/own-doors.ts";
-import { type Config, loadConfig } from "../config.ts";
+import type { Config } from "../config.ts";
 import type { Person } from "../conversation/person.ts";
 import { buildSessionKey, DEFAULT_KEY_RULES, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { judged } from "../judge.ts";
 import { systemClock } from "../util/clock.ts";
 import { ask } from "./ask.ts";
 import { type Client, connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { converse } from "./converse.ts";
 import { createLog } from "./log.ts";
 import { readLines } from "./read-lines.ts";
@@ -17,7 +19,7 @@ const DEFAULT_NAME = "main";
 
 /** `tertulia chat`: the terminal door, at the running gateway or, where none runs, at one of its own for as long as it is open. */
 export async function chat(flags: ChatFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const { stdin, stdout } = process;
   const isWatched = flags.json !== true && flags.lines !== true && stdin.isTTY && stdout.isTTY;
   const isByLines = flags.json === true || flags.lines === true || stdin.isTTY;
@@ -53,7 +55,7 @@ async function reachGateway(
     if (asTertuliaError(cause).code !== "gateway_down") throw cause;
   }
   const { startGateway } = await import("../start.ts");
-  const hosted = loadConfig({ flags: { ...flags, port: 0 } });
+  const { config: hosted } = judged({ flags: { ...flags, port: 0 } });
   try {
     const running = await startGateway({
       config: hosted,

@@ -10,6 +10,7 @@ import { openSqliteReader, openSqliteStore } from "../store/sqlite/sqlite-store.
 import type { ForeignSession, ImportedSession, ImportResult } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 import { ownersIn } from "./owner-flag.ts";
 import { plural, table } from "./table.ts";
@@ -36,13 +37,16 @@ interface Destination {
 /** H13: `tertulia import hermes`: a Hermes user moves in with his history. Twice is once. */
 export async function importHermes(flags: ImportFlags): Promise<void> {
   const owners = ownersIn(flags);
-  const config = loadConfig({ flags: { home: flags.home, config: flags.config } });
+  const at = { home: flags.home, config: flags.config };
+  const config = await clientConfig(at);
   const agent = flags.agent ?? config.defaultAgent;
   if (!Object.hasOwn(config.agents, agent)) throw new TertuliaError("agent_unknown", `There is no agent ${agent}.`);
   const db = new HermesDb(resolve(flags.state.replace(/^~(?=\/|$)/, () => homedir())));
   const from = performance.now();
   try {
-    const destination = await (flags.dryRun ? nowhere(config) : destinationOf(config, agent));
+    const destination = await (flags.dryRun
+      ? nowhere(config)
+      : destinationOf(config, agent, () => loadConfig({ flags: at })));
     try {
       const { known } = destination;
       const history = new HermesHistory(db, { now: Date.now(), owners, known });
@@ -71,7 +75,7 @@ async function moved(history: HermesHistory, destination: Destination, isBarShow
   return { ...done, wentOn: [...done.wentOn] };
 }
 
-async function destinationOf(config: Config, agent: string): Promise<Destination> {
+async function destinationOf(config: Config, agent: string, good: () => Config): Promise<Destination> {
   try {
     const client = await connect(config);
     const path = `/api/foreign/${RUNTIME}`;
@@ -82,7 +86,7 @@ async function destinationOf(config: Config, agent: string): Promise<Destination
     };
   } catch (cause) {
     if (asTertuliaError(cause).code !== "gateway_down") throw cause;
-    return fileOf(config, agent);
+    return fileOf(good(), agent);
   }
 }
 
