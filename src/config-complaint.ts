@@ -3,8 +3,9 @@
 import type { z } from "zod";
 import { numeral, valueAt } from "./config-data.ts";
 import type { ConfigFile, Problem } from "./config-file.ts";
+import { keyHint, kindHint, nearest } from "./config-hint.ts";
 import { type Objection, unmetIds } from "./config-ids.ts";
-import { configKeys, RESET_MODES, SCHEMA, type Settings, type Written } from "./config-schema.ts";
+import { RESET_MODES, SCHEMA, type Settings, type Written } from "./config-schema.ts";
 import { parseSessionKey } from "./conversation/session-key.ts";
 import { accountId, isOwnDoor, type Platform } from "./message/source.ts";
 import type { BusyMode } from "./store/store.ts";
@@ -186,7 +187,13 @@ function withoutWrong(file: Written, issues: readonly z.core.$ZodIssue[]) {
   const leftOut: string[] = [];
   let wrong = issues;
   for (let round = 0; round < MOST_ROUNDS; round++) {
-    for (const issue of wrong) leftOut.push(...leaveOut(written, issue));
+    const gone: string[] = [];
+    for (const issue of wrong) {
+      const at = [...issue.path.map(String), ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])];
+      // Another fault has taken it along.
+      if (!gone.some((path) => `${at.join(".")}.`.startsWith(`${path}.`))) gone.push(...leaveOut(written, issue));
+    }
+    leftOut.push(...gone);
     const result = SCHEMA.safeParse(written, { jitless: true });
     if (result.success) return { settings: result.data, written, leftOut };
     wrong = result.error.issues;
@@ -240,10 +247,8 @@ export function complaintsOf(file: ConfigFile, issue: z.core.$ZodIssue): readonl
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => {
       const known = issue.message.split(", ");
-      const near = nearest(key, known);
-      const hint = near === undefined ? elsewhere(key) : [...path, near].join(".");
-      const rest = hint === undefined ? `allowed: ${issue.message}` : `did you mean ${hint}?`;
-      return problemAt(file, [...path, key], `unknown key; ${rest}`);
+      const hint = keyHint({ path, key, known, kind: valueAt(file.settings, [...path, "kind"]) });
+      return problemAt(file, [...path, key], `unknown key; ${hint ?? `allowed: ${issue.message}`}`);
     });
   }
   if (issue.code === "invalid_key") {
@@ -304,44 +309,8 @@ export function shownAddress(text: string): string | null {
 export function hintFor(path: readonly string[], value: unknown, allowed: string): string {
   if (allowed.startsWith("a duration") && /^\d+$/.test(String(value))) return "; the unit is missing";
   if (typeof value !== "string") return "";
+  const kind = path.at(-1) === "kind" ? kindHint(value) : null;
+  if (kind !== null) return `; ${kind}`;
   const near = nearest(value, path.at(-1) === "timezone" ? Intl.supportedValuesOf("timeZone") : allowed.split(", "));
   return near === undefined || near === value ? "" : `; did you mean ${near}?`;
-}
-
-/** The same key where it belongs: `idle_minutes` directly under `reset`. */
-export function elsewhere(key: string): string | undefined {
-  return configKeys().find(({ path }) => path.endsWith(`.${key}`))?.path;
-}
-
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const allowed = Math.max(1, Math.floor(word.length / 3));
-  let best: string | undefined;
-  let least = allowed + 1;
-  for (const candidate of word === "" ? [] : known) {
-    if (Math.abs(candidate.length - word.length) >= least) continue;
-    const steps = distance(word.toLowerCase(), candidate.toLowerCase());
-    if (steps < least) [best, least] = [candidate, steps];
-  }
-  return best;
-}
-
-/** Letters added, dropped, replaced or swapped with the next one. */
-export function distance(a: string, b: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const isSame = a[i - 1] === b[j - 1];
-      const isSwap = j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      row[j] = Math.min(
-        (last[j] ?? 0) + 1,
-        (row[j - 1] ?? 0) + 1,
-        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
-        isSwap ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
-      );
-    }
-    [before, last] = [last, row];
-  }
-  return last[b.length] ?? 0;
 }

@@ -1,9 +1,8 @@
 import { type Config, type ConfigFlags, readConfig } from "../config.ts";
-import { invalid } from "../config-file.ts";
 import { asTertuliaError } from "../errors.ts";
 import type { Settings } from "../http/status.ts";
-import { printable } from "./output.ts";
 import { gatewayIfAny } from "./state.ts";
+import { plural } from "./table.ts";
 
 /**
  * The configuration of a command that asks the running gateway, or reads its state: one that is not good stops none of them. What a command
@@ -14,7 +13,9 @@ export async function clientConfig(flags: ConfigFlags): Promise<Config> {
   if (problems.length === 0) return config;
   const client = await gatewayIfAny(config);
   if (client === null) return config;
-  process.stderr.write(`${printable(noteOn(problems))}\n`);
+  process.stderr.write(
+    `[The configuration has ${plural(problems.length, "problem")}: the running gateway is asked. \`tertulia config check\` shows what is wrong.]\n`,
+  );
   try {
     return { ...config, ...(await client.get<Settings>("/api/settings")) };
   } catch (cause) {
@@ -22,9 +23,4 @@ export async function clientConfig(flags: ConfigFlags): Promise<Config> {
     if (asTertuliaError(cause).code !== "forbidden") throw cause;
     return config;
   }
-}
-
-function noteOn(problems: readonly string[]): string {
-  const [first] = invalid(problems).message.split("\n");
-  return `[${first} The running gateway is asked; \`tertulia config check\` shows what is wrong.]`;
 }

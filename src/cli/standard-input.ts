@@ -34,12 +34,14 @@ async function wholeText(input: Readable): Promise<string> {
 
 /** The same for words that may come beside others: null where nothing has begun to come in time. */
 async function textIfAny(input: Readable, clock: Clock): Promise<string | null> {
-  const { promise: tooLate, resolve } = Promise.withResolvers<null>();
-  const cancel = clock.after(FIRST_WORDS_MS, () => resolve(null));
-  const begun = new Promise<true>((found) => input.once("readable", () => found(true)).once("end", () => found(true)));
-  const first = await Promise.race([begun, tooLate]);
+  const { promise: first, resolve } = Promise.withResolvers<"some" | "none">();
+  const begun = (): void => resolve("some");
+  input.once("readable", begun).once("end", begun);
+  const cancel = clock.after(FIRST_WORDS_MS, () => resolve("none"));
+  const what = await first;
   cancel();
-  if (first !== null) return wholeText(input);
+  input.off("readable", begun).off("end", begun);
+  if (what === "some") return wholeText(input);
   input.destroy();
   return null;
 }
