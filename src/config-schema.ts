@@ -82,7 +82,7 @@ export function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, 
   return z.record(key, value, { error: `a map of ${what}` });
 }
 
-export function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
+function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
   const known = names.join(", ");
   return z.partialRecord(oneOf(names), value, {
     error: (issue: { code?: string }) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),

@@ -1,6 +1,9 @@
+import { createRequire } from "node:module";
 import { Command, CommanderError, Option } from "commander";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
+
+const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
 
 const ROOM = "a room of the configuration, a room's id, platform:address of a room or a person, or a conversation key";
 const SESSION_FROM = "(default TERTULIA_SESSION_ID, else Hermes' own HERMES_SESSION_ID)";
@@ -12,6 +15,7 @@ const SPEAKING_AGENT = "who speaks, in a chat that several agents are in (defaul
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command("tertulia")
     .description("A session gateway: one agent, many doors, one memory.")
+    .version(version, "-V, --version", "print the version")
     .option("--home <dir>", "state folder (TERTULIA_HOME; default ~/.tertulia)")
     .option("--config <file>", "configuration file (TERTULIA_CONFIG; default config.yaml in the state folder)")
     .exitOverride()
@@ -299,9 +303,9 @@ export async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Null where only help was printed: asked for, or in place of a missing subcommand. */
+/** Null where only help was printed (asked for, or in place of a missing subcommand), or the version. */
 function usageError({ code, message }: CommanderError, command: string): TertuliaError | null {
-  if (code.startsWith("commander.help")) return null;
+  if (code.startsWith("commander.help") || code === "commander.version") return null;
   const sentence = message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
   return new TertuliaError("usage", `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`, {
     remedy: `\`${command} --help\` shows what it takes.`,
