@@ -114,8 +114,11 @@ export class Keyboard extends Readable {
   }
 
   #pass(keys: string): void {
-    this.#options.onKeys(keys);
-    this.emit("data", Buffer.from(keys));
+    // Keys that take something back may leave the line empty: what comes behind them begins a new one.
+    for (const piece of keys.split(/(?<=[\u0003\b\u0015\u0017\u007f])/)) {
+      this.#options.onKeys(piece);
+      this.emit("data", Buffer.from(piece));
+    }
   }
 }
 

@@ -200,7 +200,8 @@ describe("a person at the terminal", () => {
     terminal.enter("hello");
     const screen = await terminal.shows(/!\n>$/);
     expect(screen).toContain("0 entries");
-    expect(screen).toContain("> hello\n\\x1b]0;stolen\\x07before\\x1b[2Jafter\\x9b31mred\nnext\\x1b[5A!\n>");
+    // What commands a terminal is taken out of an agent's words by the gateway (S6).
+    expect(screen).toContain("> hello\n]0;stolenbefore[2Jafter31mred\nnext[5A!\n>");
     // NO_COLOR is heard.
     expect(terminal.colours).not.toContain("\u001b[");
   });
