@@ -19,6 +19,37 @@ const FACTS = /^--- facts ([0-9a-f]{16,64})\r?$/;
 /** Blocks that a prompt of ours can begin with; each of their lines begins with a bar. */
 const OPENING = /^(?:This session so far|In this session since your last answer)[^|]{0,80}:$/;
 
+/**
+ * All that a message of another program's transcript holds of prompts of ours, in order: Hermes joins messages that were not answered, also
+ * with what was typed at its own door in front of them. None where nothing of it is ours.
+ */
+export function promptsIn(text: string): readonly PromptWords[] {
+  if (!text.includes("--- facts ")) return [];
+  const lines = text.split("\n");
+  const starts = lines.flatMap((_, at) => (at > 0 && isJoined(lines, at) ? [at] : []));
+  const parts = [0, ...starts].map((from, n) => lines.slice(from, starts[n]).join("\n"));
+  const prompts = parts.map((part) => wordsOfPrompt(part));
+  if (prompts.every((prompt) => prompt === null)) return [];
+  return prompts.map((prompt, n) => prompt ?? { words: parts[n]!.trim() || null, isOwners: true });
+}
+
+/** A frame behind an empty line, or the rows in front of one: quoted in somebody's words it follows a line of them. */
+function isJoined(lines: readonly string[], at: number): boolean {
+  if (lines[at - 1]!.trim() !== "" || isOpened(lines, at)) return false;
+  let facts = at;
+  if (OPENING.test(lines[at]!.trimEnd()))
+    while (facts < lines.length && !FACTS.test(lines[facts]!) && isOpening(lines[facts]!, lines[facts - 1]!)) facts++;
+  const nonce = FACTS.exec(lines[facts] ?? "")?.[1];
+  return nonce !== undefined && lines[facts + 1]?.startsWith("Source: ") === true;
+}
+
+/** Whether rows in front of a frame end before the line: then the frame is theirs. */
+function isOpened(lines: readonly string[], at: number): boolean {
+  let before = at - 1;
+  while (before >= 0 && (lines[before]!.trim() === "" || lines[before]!.startsWith("| "))) before--;
+  return before >= 0 && before < at - 1 && OPENING.test(lines[before]!.trimEnd());
+}
+
 /** Null for a text that is no prompt of ours: people may write of facts, and quote a frame in the middle of their words. */
 export function wordsOfPrompt(text: string): PromptWords | null {
   const lines = text.split("\n");
