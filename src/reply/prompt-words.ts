@@ -11,8 +11,10 @@ export function encloseFacts(lines: readonly string[], nonce: string): string {
 export interface PromptWords {
   /** What people said; null where the prompt was cut before it. */
   readonly words: string | null;
-  /** Whether the owner alone said it, at a door that nobody else reads. */
+  /** Whether the owner alone said it, at whatever door. */
   readonly isOwners: boolean;
+  /** Whether nobody else read along. */
+  readonly isPrivate: boolean;
 }
 
 const FACTS = /^--- facts ([0-9a-f]{16,64})\r?$/;
@@ -30,7 +32,7 @@ export function promptsIn(text: string): readonly PromptWords[] {
   const parts = [0, ...starts].map((from, n) => lines.slice(from, starts[n]).join("\n"));
   const prompts = parts.map((part) => wordsOfPrompt(part));
   if (prompts.every((prompt) => prompt === null)) return [];
-  return prompts.map((prompt, n) => prompt ?? { words: parts[n]!.trim() || null, isOwners: true });
+  return prompts.map((prompt, n) => prompt ?? { words: parts[n]!.trim() || null, isOwners: true, isPrivate: true });
 }
 
 /** A frame behind an empty line, or the rows in front of one: quoted in somebody's words it follows a line of them. */
@@ -66,7 +68,8 @@ export function wordsOfPrompt(text: string): PromptWords | null {
           .slice(end + 1)
           .join("\n")
           .trim();
-  return { words: words === "" ? null : words, isOwners: isOfOwner(facts) };
+  const isOwners = isOfOwner(facts);
+  return { words: words === "" ? null : words, isOwners, isPrivate: isOwners && isDirect(facts) };
 }
 
 function isOpening(line: string, before: string): boolean {
@@ -74,9 +77,13 @@ function isOpening(line: string, before: string): boolean {
   return OPENING.test(line.trimEnd());
 }
 
-/** As the facts say it: the least of the authors' rights, and the kind of the chat. */
+/** As the facts say it: the least of the authors' rights. Those of the first version say only the door. */
 function isOfOwner(facts: readonly string[]): boolean {
-  const from = facts.find((line) => line.startsWith("From: ")) ?? "";
+  const from = facts.find((line) => line.startsWith("From: "));
+  return from === undefined ? isDirect(facts) : /; rights: owner\s*$/.test(from);
+}
+
+function isDirect(facts: readonly string[]): boolean {
   const source = facts.find((line) => line.startsWith("Source: ")) ?? "";
-  return /; rights: owner\s*$/.test(from) && (/^Source: CLI terminal\s*$/.test(source) || / \(DM with /.test(source));
+  return /^Source: CLI terminal\s*$/.test(source) || / \(DM with /.test(source);
 }

@@ -109,7 +109,7 @@ export class HermesHistory {
       return this.#rows.prompts(id);
     } catch (cause) {
       if (!isDamage(cause)) throw cause;
-      return { isFirstOurs: false, isOwners: true };
+      return { isFirstOurs: false, isPrivate: true };
     }
   }
 
@@ -200,7 +200,7 @@ export class HermesHistory {
       freshId: this.#freshId(session.id),
       parentId: session.parentId,
       // Where others spoke or read along, it stays a place of several people.
-      ownerPerson: isOwn(standing) && this.#prompts(session.id).isOwners ? OWNER : null,
+      ownerPerson: isOwn(standing) && this.#prompts(session.id).isPrivate ? OWNER : null,
       platform: session.source,
       title: title === "" ? null : title,
       openedAt: session.startedAt ?? first?.at ?? 0,

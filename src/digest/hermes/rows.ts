@@ -127,15 +127,15 @@ export class HermesRows {
     return through === null ? [] : this.#read(this.#between(session, after, through), seen);
   }
 
-  /** What prompts of ours say of a session: whether its first was one, and whether all of them were the owner's alone. */
-  prompts(session: string): { readonly isFirstOurs: boolean; readonly isOwners: boolean } {
+  /** What prompts of ours say of a session: whether its first was one, and whether nobody but the owner spoke or read in any. */
+  prompts(session: string): { readonly isFirstOurs: boolean; readonly isPrivate: boolean } {
     const found = this.#prompts(session).map(({ content, isFirst }) => ({
       isFirst: isFirst === 1,
       text: textOf(content) ?? "",
     }));
     return {
       isFirstOurs: found.some(({ isFirst, text }) => isFirst && wordsOfPrompt(text) !== null),
-      isOwners: found.every(({ text }) => promptsIn(text).every(({ isOwners }) => isOwners)),
+      isPrivate: found.every(({ text }) => promptsIn(text).every(({ isPrivate }) => isPrivate)),
     };
   }
 
