@@ -9,6 +9,7 @@ import { RESET_MODES, SCHEMA, type Settings, type Written } from "./config-schem
 import { parseSessionKey } from "./conversation/session-key.ts";
 import { accountId, isOwnDoor, type Platform } from "./message/source.ts";
 import type { BusyMode } from "./store/store.ts";
+import { isRecord } from "./util/is-record.ts";
 
 // ---- what a schema of single keys cannot see
 
@@ -183,6 +184,8 @@ function isAbout(path: readonly string[], leftOut: string): boolean {
 const MOST_ROUNDS = 100;
 
 function withoutWrong(file: Written, issues: readonly z.core.$ZodIssue[]) {
+  // A word, a number or a list stands where the settings do.
+  if (!isRecord(file)) return { settings: SCHEMA.parse({}), written: {} as Written, leftOut: [""] };
   const written = structuredClone(file) as Record<string, unknown> & Written;
   const leftOut: string[] = [];
   let wrong = issues;
