@@ -3,7 +3,7 @@
  * prompt, at 5,000 messages of history against 10. p99 in ms; the aim is an absolute one (1 ms), shown as the ratio to it.
  */
 import { join } from "node:path";
-import { loadConfig } from "../src/config.ts";
+import { loadConfig } from "../src/config/config.ts";
 import { openRequestFor, turnInputFor } from "../src/context/turn-context.ts";
 import { createDemoRuntime } from "../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";

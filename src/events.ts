@@ -12,9 +12,9 @@ export interface EventPlace {
 }
 
 /** A turn as it is told of: what the model was told stays in the store, events reach everybody in the conversation. */
-export type TurnTold = Omit<Turn, "prompt">;
+export type PublicTurn = Omit<Turn, "prompt">;
 
-export function withoutPrompt({ prompt: _, ...told }: Turn): TurnTold {
+export function withoutPrompt({ prompt: _, ...told }: Turn): PublicTurn {
   return told;
 }
 
@@ -31,10 +31,10 @@ export interface GatewayEvents {
     readonly turnId: number | null;
   };
   /** A turn's prompt is about to be written; who wants its words watches the turn from here on. */
-  "turn:begun": { readonly turn: TurnTold; readonly messages: readonly Message[] } & EventPlace;
+  "turn:begun": { readonly turn: PublicTurn; readonly messages: readonly Message[] } & EventPlace;
   /** After the commit that ended it. */
   "turn:settled": {
-    readonly turn: TurnTold;
+    readonly turn: PublicTurn;
     readonly text: string;
     readonly silent: boolean;
     readonly messageIds: readonly number[];

@@ -3,18 +3,18 @@
 // The ports, for drivers of one's own.
 export type { Channel, Inbox, MessageSender } from "./channel/channel.ts";
 // A gateway in this process.
-export { type Config, loadConfig } from "./config.ts";
+export { type Config, loadConfig } from "./config/config.ts";
 // The nouns.
 export { parseSessionKey, type SessionKey, sessionKeyFor } from "./conversation/session-key.ts";
 export type { Engine } from "./engine/engine.ts";
 // What it tells.
 export { type ErrorCode, TertuliaError } from "./errors.ts";
 export type { GatewayEvent, GatewayEvents } from "./events.ts";
-export { Gateway, type GatewayOptions, type Said, type SayRequest } from "./gateway.ts";
+export { Gateway, type GatewayOptions, type Said, type SayRequest } from "./gateway/gateway.ts";
+export { type RunningGateway, startGateway } from "./gateway/start.ts";
 export type { Fate, Message } from "./message/message.ts";
 export { describeSource, type Source } from "./message/source.ts";
 export { sourceFromJson, sourceToJson } from "./message/source-json.ts";
 export type { Target } from "./message/target.ts";
 export type { AgentSession, Runtime, TurnEvent, TurnInput, TurnResult } from "./runtime/runtime.ts";
-export { type RunningGateway, startGateway } from "./start.ts";
 export type { Store } from "./store/store.ts";

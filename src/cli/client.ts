@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import type { WireEvent } from "../channel/console/transcript.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { asTertuliaError, isErrorCode, TertuliaError } from "../errors.ts";
 import { readLock } from "../store/sqlite/lock.ts";
 import { createDirectFetch } from "../util/outgoing.ts";

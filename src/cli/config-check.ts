@@ -1,3 +1,4 @@
+import { shownAddress } from "../config/complaint.ts";
 import {
   type Config,
   type ConfigFlags,
@@ -6,8 +7,7 @@ import {
   type Origin,
   originOf,
   runtimeKeys,
-} from "../config.ts";
-import { shownAddress } from "../config-complaint.ts";
+} from "../config/config.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output } from "./output.ts";
 import { table } from "./table.ts";

@@ -1,12 +1,12 @@
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { type NextContext, nextContextOf } from "../context/next-context.ts";
-import { OWN_DOORS } from "../context/settings.ts";
+import { LOCAL_DOORS } from "../context/settings.ts";
 import { doorOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
 import type { StoreReader } from "../store/store.ts";
 import { randomIds } from "../util/ids.ts";
+import { roomKey } from "./chat/door.ts";
 import { readToken } from "./client.ts";
-import { roomKey } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -38,7 +38,7 @@ export async function context(name: string, { json, ...flags }: ContextFlags): P
 async function contextInFile(config: Config, reader: StoreReader, key: string): Promise<NextContext | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
-  const ground = { platforms: OWN_DOORS, secret: readToken(config.files.token) ?? "" };
+  const ground = { platforms: LOCAL_DOORS, secret: readToken(config.files.token) ?? "" };
   return nextContextOf(conversation, { config, ground, reader, now: Date.now(), nonce: randomIds.token() });
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest/digest.ts";
 import {
   blockProblem,
@@ -108,7 +108,7 @@ async function hermesReaders(path: string, flags: DigestFlags, now: number): Pro
 }
 
 async function ownReaders(flags: DigestFlags): Promise<string[]> {
-  const [config, own] = await Promise.all([configured(flags), import("./own-digest.ts")]);
+  const [config, own] = await Promise.all([configured(flags), import("./digest-source.ts")]);
   return own.ownReaders(config);
 }
 
@@ -140,7 +140,7 @@ async function gathered(flags: DigestFlags): Promise<Gathered> {
     return { ...place, digest, rendering: { lang: place.lang }, idleMinutes: DEFAULT_DIGEST.idleMinutes };
   }
   const config = await configured(flags);
-  const { ownDigest } = await import("./own-digest.ts");
+  const { ownDigest } = await import("./digest-source.ts");
   const home = flags.home ? absolute(flags.home) : config.digest.home;
   const lang = languageOf(flags.lang ?? config.digest.lang);
   const rendering = { lang, timezone: config.timezone };
@@ -148,7 +148,7 @@ async function gathered(flags: DigestFlags): Promise<Gathered> {
 }
 
 async function configured({ config }: DigestFlags): Promise<Config> {
-  const { loadConfig } = await import("../config.ts");
+  const { loadConfig } = await import("../config/config.ts");
   return loadConfig({ flags: { config } });
 }
 

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
-import { findRoom } from "../channel/own-doors.ts";
-import { type Config, loadConfig, originOf, rulesFor } from "../config.ts";
+import { type Config, loadConfig, originOf, rulesFor } from "../config/config.ts";
 import { bindingFault, bindingState } from "../conversation/binding.ts";
 import { nameOf } from "../conversation/door.ts";
 import { type Place, placeOf } from "../conversation/place.ts";
 import { describePolicy, type ResetPolicy } from "../conversation/reset-policy.ts";
-import { type KeyRule, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
+import { type KeyRule, parseLocalDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
+import { findRoom } from "../intake/local-doors.ts";
+import { describeSource, isLocalDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
 import type { AdmitRules, BindingRow, ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
 import { when } from "../util/when.ts";
@@ -115,7 +115,7 @@ type Explanation = Awaited<ReturnType<typeof explanationOf>>;
 
 /** At an own door the chat names its person (K19). */
 function ownPerson({ platform, chatId }: Source): string | undefined {
-  return isOwnDoor(platform) ? parseOwnDoorChatId(chatId ?? "")?.personId : undefined;
+  return isLocalDoor(platform) ? parseLocalDoorChatId(chatId ?? "")?.personId : undefined;
 }
 
 const RULES: Readonly<Record<KeyRule, string>> = {

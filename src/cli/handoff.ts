@@ -1,12 +1,12 @@
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
+import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
-import { agentOf, roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { HermesHistory, type HistoryCount } from "../digest/hermes/history.ts";
 import { HermesDb } from "../digest/hermes/state-db.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";

@@ -62,7 +62,7 @@ export async function run(argv: readonly string[]): Promise<void> {
         "stream:open and stream:cut around an outage, error. With -q one object {text, session, turn, message, conversation, state}.",
       ].join("\n"),
     )
-    .action(async (options) => (await import("./chat.ts")).chat({ ...global(), ...options }));
+    .action(async (options) => (await import("./chat/chat.ts")).chat({ ...global(), ...options }));
 
   program
     .command("send")

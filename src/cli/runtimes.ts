@@ -1,9 +1,9 @@
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
-import { probeRuntimes, type RuntimeReport } from "../runtimes.ts";
+import { probeRuntimes, type RuntimeReport } from "../gateway/runtimes.ts";
 import { systemClock } from "../util/clock.ts";
+import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";
-import { roomKey } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { table } from "./table.ts";
 

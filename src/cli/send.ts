@@ -1,9 +1,9 @@
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
+import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
-import { agentOf, roomName } from "./door.ts";
 import { output, printable } from "./output.ts";
 
 interface SendFlags {

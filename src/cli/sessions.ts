@@ -1,11 +1,11 @@
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadConfig } from "../config/config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { HandleStatus } from "../runtime/runtime-pool.ts";
 import type { ConversationRow, EntryRow, SessionRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
+import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";
-import { roomKey } from "./door.ts";
 import { output, printable } from "./output.ts";
 import { orNull, readState } from "./state.ts";
 import { oneLine, table } from "./table.ts";

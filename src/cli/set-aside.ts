@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { loadConfig } from "../config.ts";
+import { loadConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
 import { STATE_SUFFIXES, setAside } from "../store/sqlite/state-file.ts";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { loadConfig } from "../config.ts";
-import { followConfig, startGateway } from "../start.ts";
+import { loadConfig } from "../config/config.ts";
+import { followConfig, startGateway } from "../gateway/start.ts";
 import { rightsOfOthers } from "../util/rights.ts";
-import { isLoopback, letIn, trustedOverHttp } from "./let-in.ts";
+import { isLoopback, letIn, trustedOverHttp } from "./access-summary.ts";
 import { createLog } from "./log.ts";
 import { output } from "./output.ts";
 

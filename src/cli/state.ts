@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { asTertuliaError } from "../errors.ts";
 import { hasState, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
 import type { StoreReader } from "../store/store.ts";

@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
-import { type ConfigFlags, loadConfig } from "../config.ts";
-import { openOwnerToken, rotateOwnerToken } from "../owner-token.ts";
+import { type ConfigFlags, loadConfig } from "../config/config.ts";
+import { openOwnerToken, rotateOwnerToken } from "../gateway/owner-token.ts";
 import { silentLog } from "../util/log.ts";
 import { output } from "./output.ts";
 

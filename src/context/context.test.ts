@@ -19,11 +19,11 @@ import { buildSessionKey } from "../conversation/session-key.ts";
 import type { Author } from "../message/message.ts";
 import { PLATFORMS, type Source } from "../message/source.ts";
 import type { EntryRow } from "../store/store.ts";
+import { quoteUntrusted } from "../text/untrusted.ts";
 import { createIdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
 import { renderEntry, renderWords } from "./render-history.ts";
 import { createSpeakers } from "./speakers.ts";
-import { quoteUntrusted } from "./untrusted.ts";
 
 const hostile = JSON.parse(
   readFileSync(new URL("../../test/golden/context/hostile.json", import.meta.url), "utf8"),

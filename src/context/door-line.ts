@@ -1,9 +1,9 @@
-import { type KeyParts, parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
-import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
+import { type KeyParts, parseLocalDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { describeSource, isLocalDoor, type Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
+import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
-import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "./untrusted.ts";
 
 /** Doors as an agent is told of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
 
@@ -43,7 +43,7 @@ export function conversationLine(key: string, mask: IdMask): string {
 
 function chatLine(parts: Extract<KeyParts, { form: "chat" }>, mask: IdMask): string {
   const title = notesFor(parts.platform).title.replace(/^the /, "");
-  const own = isOwnDoor(parts.platform) ? parseOwnDoorChatId(parts.chatId) : undefined;
+  const own = isLocalDoor(parts.platform) ? parseLocalDoorChatId(parts.chatId) : undefined;
   if (own !== undefined) {
     const name = mask.hides(parts.platform) ? mask.chat(parts.platform, parts.chatId) : own.name;
     return `${title} ${quoteUntrusted(name, 60)}`;
@@ -58,7 +58,7 @@ function chatLine(parts: Extract<KeyParts, { form: "chat" }>, mask: IdMask): str
 export function sourceOfConversation({ key, target }: { readonly key: string; readonly target: Target }): Source {
   const parts = parseSessionKey(key);
   const chat = parts.form === "chat" ? parts : undefined;
-  const userId = chat?.userId ?? (chat === undefined ? undefined : parseOwnDoorChatId(chat.chatId)?.personId);
+  const userId = chat?.userId ?? (chat === undefined ? undefined : parseLocalDoorChatId(chat.chatId)?.personId);
   return {
     platform: target.platform,
     account: target.account,

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { accountKey } from "../conversation/gate.ts";
 import type { Platform } from "../message/source.ts";
-import { tellsId, withoutContacts } from "./contacts.ts";
+import { tellsId, withoutContacts } from "../text/contacts.ts";
 
 /** How ids are shown to the model: as they are, or as stable stand-ins (C5). Routing never sees a stand-in. */
 export interface IdMask {

@@ -1,4 +1,4 @@
-import { rulesFor, runtimeOf } from "../config.ts";
+import { rulesFor, runtimeOf } from "../config/config.ts";
 import type { ConversationRow, StoreReader } from "../store/store.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { asSeenBy, type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";

@@ -1,4 +1,4 @@
-import { quoteUntrusted } from "./untrusted.ts";
+import { quoteUntrusted } from "../text/untrusted.ts";
 
 /**
  * What an agent has to know of a platform, as data (C3). What it cannot do there is said only while it has no tool for it; an

@@ -1,8 +1,8 @@
 import type { Message } from "../message/message.ts";
 import type { HistoryLine } from "../runtime/runtime.ts";
 import type { EntryRow } from "../store/store.ts";
+import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "../text/untrusted.ts";
 import type { Speakers } from "./speakers.ts";
-import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "./untrusted.ts";
 
 /** Words as an agent sees them: its own carry `[YOU]`, others `[name]` where it needs saying, from who really wrote the row (G2). */
 

@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { accountKey } from "../conversation/gate.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import type { Platform } from "../message/source.ts";
@@ -32,19 +32,19 @@ export interface ContextTool {
 }
 
 /** What a running gateway knows that no configuration says. */
-export interface ContextGround {
+export interface GatewayFacts {
   readonly platforms: readonly Platform[];
   /** Keys the stand-ins of ids: the same for a gateway's whole life, and never shown. */
   readonly secret: string;
 }
 
 /** Doors that every gateway has. */
-export const OWN_DOORS: readonly Platform[] = ["console", "http"];
+export const LOCAL_DOORS: readonly Platform[] = ["console", "http"];
 
 /** The settings that hold for a session, by its agent and the key of its home. */
 export function contextSettings(
   config: Config,
-  ground: ContextGround,
+  ground: GatewayFacts,
   session: {
     readonly agent: string;
     readonly homeKey: string;

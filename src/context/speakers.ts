@@ -1,6 +1,6 @@
 import type { Author } from "../message/message.ts";
+import { lookOf, nameInMark, shorten } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
-import { lookOf, nameInMark, shorten } from "./untrusted.ts";
 
 /** Who is who where several people speak (C2, G2): from who really wrote, never from what stands in a text. */
 export interface Speakers {

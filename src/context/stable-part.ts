@@ -1,9 +1,9 @@
 import type { Source } from "../message/source.ts";
+import { nameInMark, oneLine, quoteUntrusted } from "../text/untrusted.ts";
 import { doorLine } from "./door-line.ts";
 import { createIdMask, type IdMask } from "./id-mask.ts";
 import { notesFor, platformLines } from "./platform-notes.ts";
 import type { ContextSettings } from "./settings.ts";
-import { nameInMark, oneLine, quoteUntrusted } from "./untrusted.ts";
 
 export interface StablePart {
   /** Where the session is at home. */

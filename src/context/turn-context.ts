@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { hasSeveralSpeakers, parseSessionKey } from "../conversation/session-key.ts";
 import type { Message } from "../message/message.ts";
@@ -8,7 +8,7 @@ import type { EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { createIdMask } from "./id-mask.ts";
 import { renderEntry, renderWords, type Showing } from "./render-history.ts";
-import { type ContextGround, type ContextSettings, contextSettings } from "./settings.ts";
+import { type ContextSettings, contextSettings, type GatewayFacts } from "./settings.ts";
 import { createSpeakers } from "./speakers.ts";
 import { renderStablePart } from "./stable-part.ts";
 import { renderTurnFacts, type TurnAuthor } from "./turn-facts.ts";
@@ -22,7 +22,7 @@ const SEEDS = 1_000;
 
 export interface ContextOptions {
   readonly config: Config;
-  readonly ground: ContextGround;
+  readonly ground: GatewayFacts;
 }
 
 /** What an agent is opened with: the stable part and, for one that lost or never had the session, the transcript so far, bounded. */

@@ -1,8 +1,9 @@
 import type { Role } from "../conversation/person.ts";
 import type { Author, Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
-import { encloseFacts } from "../reply/prompt-words.ts";
 import type { BoundBy, Note } from "../store/store.ts";
+import { encloseFacts } from "../text/prompt-words.ts";
+import { linesOf, nameInMark, oneLine, quoteUntrusted, shorten } from "../text/untrusted.ts";
 import { conversationLine, doorLine } from "./door-line.ts";
 import { createIdMask, type IdMask } from "./id-mask.ts";
 import { localMinute, timeWithZone } from "./local-time.ts";
@@ -11,7 +12,6 @@ import { roomRows } from "./render-history.ts";
 import type { ContextSettings } from "./settings.ts";
 import type { Speakers } from "./speakers.ts";
 import { homesLine, platformHeading, platformsLine, SEVERAL, topicLine } from "./stable-part.ts";
-import { linesOf, nameInMark, oneLine, quoteUntrusted, shorten } from "./untrusted.ts";
 
 export interface TurnFacts {
   readonly now: number;

@@ -1,7 +1,7 @@
-import { isSessionKey, parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { isSessionKey, parseLocalDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway.ts";
-import { isOwnDoor } from "../message/source.ts";
+import type { Person } from "../gateway/gateway.ts";
+import { isLocalDoor } from "../message/source.ts";
 import type { ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
 
 /** A token reaches its own person's conversations only; raw keys are for the owner (K19). What one may not see does not exist. */
@@ -28,8 +28,8 @@ export function isOwnKey(person: Person, key: string): boolean {
   if (person.role === "owner") return true;
   const parts = parseSessionKey(key);
   if (parts.form === "person") return parts.personId === person.id;
-  if (parts.form !== "chat" || parts.chatType !== "dm" || !isOwnDoor(parts.platform)) return false;
-  return parseOwnDoorChatId(parts.chatId)?.personId === person.id;
+  if (parts.form !== "chat" || parts.chatType !== "dm" || !isLocalDoor(parts.platform)) return false;
+  return parseLocalDoorChatId(parts.chatId)?.personId === person.id;
 }
 
 /** Throws `conversation_unknown` for what is no key, or somebody else's. */

@@ -1,9 +1,9 @@
 import type { ServerResponse } from "node:http";
 import { TertuliaError } from "../errors.ts";
 import type { GatewayEvent, GatewayEvents } from "../events.ts";
-import type { Gateway, Person } from "../gateway.ts";
-import type { OwnerToken } from "../owner-token.ts";
-import { exceptSilence } from "../reply/silence.ts";
+import type { Gateway, Person } from "../gateway/gateway.ts";
+import type { OwnerToken } from "../gateway/owner-token.ts";
+import { exceptSilence } from "../text/silence.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { isOwnKey } from "./access.ts";

@@ -3,7 +3,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway.ts";
+import type { Person } from "../gateway/gateway.ts";
 import { cleanText } from "../message/source.ts";
 import type { Log } from "../util/log.ts";
 import type { Bodies } from "./bodies.ts";

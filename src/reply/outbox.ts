@@ -2,9 +2,9 @@ import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
 import type { Target } from "../message/target.ts";
 import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
+import { originIdOf } from "../text/origin-id.ts";
+import { deliveryText } from "../text/render-notice.ts";
 import type { Clock } from "../util/clock.ts";
-import { originIdOf } from "./origin-id.ts";
-import { deliveryText } from "./render-notice.ts";
 
 /** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
 const RETRY_MS = [5_000, 25_000, 120_000];

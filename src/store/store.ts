@@ -1,6 +1,7 @@
 import type { AgentFacts } from "../conversation/agent-facts.ts";
 import type { Authority, Role, Speaker } from "../conversation/person.ts";
 import type { Place } from "../conversation/place.ts";
+import type { BusyMode } from "../conversation/queue-decision.ts";
 import type { RateLimits } from "../conversation/rate-limit.ts";
 import type { ResetPolicy } from "../conversation/reset-policy.ts";
 import type { KeyRules } from "../conversation/session-key.ts";
@@ -258,8 +259,6 @@ export type ConversationRef =
   | { readonly kind: "key"; readonly key: string }
   | { readonly kind: "source"; readonly key: string; readonly source: Source; readonly target: Target };
 
-export type BusyMode = "collect" | "queue" | "steer" | "interrupt" | "reject";
-
 /** The settings that hold for one event, resolved by the gateway from the configuration (plain data). */
 export interface AdmitRules {
   readonly keys: KeyRules;
@@ -432,17 +431,17 @@ export interface Turn {
 }
 
 export type BeginResult =
-  | { readonly kind: "begun"; readonly turn: Turn; readonly takeover: Takeover | null }
+  | { readonly kind: "begun"; readonly turn: Turn; readonly takeover: Recovery | null }
   /** Another turn of this session runs under this epoch. */
   | { readonly kind: "busy" }
-  | { readonly kind: "idle"; readonly takeover: Takeover | null }
+  | { readonly kind: "idle"; readonly takeover: Recovery | null }
   /** The head gathers followers until then (debounce). */
-  | { readonly kind: "waiting"; readonly until: number; readonly takeover: Takeover | null }
+  | { readonly kind: "waiting"; readonly until: number; readonly takeover: Recovery | null }
   /** An older turn of the same conversation is open in another session. */
-  | { readonly kind: "blocked"; readonly bySession: string; readonly takeover: Takeover | null };
+  | { readonly kind: "blocked"; readonly bySession: string; readonly takeover: Recovery | null };
 
 /** What was found of an older epoch: `rerun` begins again, `interrupted` was settled and its author told (T8). */
-export type Takeover =
+export type Recovery =
   | { readonly kind: "rerun"; readonly turnId: number }
   | (Settled & { readonly kind: "interrupted" });
 

@@ -5,7 +5,7 @@ import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { TurnSpans } from "./spans.ts";
-import { lineOf, startTrip, type Trip, type TurnStep, take } from "./trip.ts";
+import { lineOf, startTimings, type TurnStep, type TurnTimings, take } from "./turn-timings.ts";
 
 /** Turns on their way, at most; the oldest are forgotten, and then have no times but the store's. */
 const MOST_TRIPS = 10_000;
@@ -24,7 +24,7 @@ export class Telemetry {
   readonly #options: TelemetryOptions;
   readonly #metrics: Metrics = createMetrics();
   readonly #spans = new TurnSpans();
-  readonly #trips = new Map<number, Trip>();
+  readonly #trips = new Map<number, TurnTimings>();
 
   constructor(options: TelemetryOptions) {
     this.#options = options;
@@ -63,7 +63,7 @@ export class Telemetry {
 
   #settled(turn: Turn, deliveries: readonly DeliveryRow[]): void {
     const now = this.#options.clock.now();
-    const trip = this.#trips.get(turn.id) ?? startTrip();
+    const trip = this.#trips.get(turn.id) ?? startTimings();
     this.#trips.delete(turn.id);
     const line = lineOf(turn, trip, now);
     this.#metrics.turns.inc({ outcome: line.outcome });
@@ -91,10 +91,10 @@ export class Telemetry {
     this.#options.log.info({ delivery: delivery.id, result }, "delivery ended");
   }
 
-  #tripOf(turnId: number): Trip {
+  #tripOf(turnId: number): TurnTimings {
     const known = this.#trips.get(turnId);
     if (known !== undefined) return known;
-    const trip = startTrip();
+    const trip = startTimings();
     this.#trips.set(turnId, trip);
     const [oldest] = this.#trips.keys();
     if (this.#trips.size > MOST_TRIPS && oldest !== undefined) this.#trips.delete(oldest);

@@ -1,4 +1,4 @@
-import { BRACKETS, isYou, oneLine } from "../context/untrusted.ts";
+import { BRACKETS, isYou, oneLine } from "../text/untrusted.ts";
 
 /**
  * An agent that is shown `[YOU]` and `[Ann]` before the words of a conversation writes them before its own. There they are no words of

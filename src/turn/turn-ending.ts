@@ -1,10 +1,10 @@
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
 import { cleanText } from "../message/source.ts";
-import { withAdvice, withoutLocalAddress } from "../reply/advice.ts";
-import { assembleReply } from "../reply/assemble.ts";
 import type { RuntimeFailure, TurnResult } from "../runtime/runtime.ts";
 import type { Settlement, Turn } from "../store/store.ts";
+import { withAdvice, withoutLocalAddress } from "../text/advice.ts";
+import { assembleReply } from "../text/assemble.ts";
 import { describeSpan } from "../util/span.ts";
 import type { LiveTurn } from "./live-turn.ts";
 

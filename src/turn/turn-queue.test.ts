@@ -17,7 +17,7 @@ test("T2 T4 a turn that admit begins while its session is being looked at is run
     claim: () => ({ holder: "test", epoch: 1 }),
     run: async (turn) => ran.push(turn.id) > 0,
     room: () => 1,
-    onTakeover: () => undefined,
+    onRecovery: () => undefined,
     onFault: (error) => {
       throw error;
     },
@@ -57,7 +57,7 @@ function crowded() {
       return true;
     },
     room: () => room,
-    onTakeover: () => undefined,
+    onRecovery: () => undefined,
     onFault: (error) => {
       throw error;
     },

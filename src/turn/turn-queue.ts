@@ -1,5 +1,5 @@
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { BeginResult, Claim, Store, Takeover, Turn } from "../store/store.ts";
+import type { BeginResult, Claim, Recovery, Store, Turn } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 
 /** After a store that could not be written, the session is looked at again. */
@@ -13,7 +13,7 @@ export interface TurnQueueOptions {
   readonly run: (turn: Turn) => Promise<boolean>;
   /** For how many more sessions there is an agent, or a place for one (B4). */
   readonly room: () => number;
-  readonly onTakeover: (takeover: Takeover) => void;
+  readonly onRecovery: (takeover: Recovery) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
 
@@ -138,7 +138,7 @@ export class TurnQueue {
       this.#later(sessionId, RETRY_MS);
       return null;
     }
-    if (result.kind !== "busy" && result.takeover !== null) this.#options.onTakeover(result.takeover);
+    if (result.kind !== "busy" && result.takeover !== null) this.#options.onRecovery(result.takeover);
     if (result.kind === "begun") return result.turn;
     if (result.kind === "waiting") this.#later(sessionId, result.until - clock.now());
     if (result.kind === "blocked") this.wake(result.bySession);

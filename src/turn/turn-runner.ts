@@ -1,13 +1,12 @@
-import { type Config, rulesFor } from "../config.ts";
+import { type Config, rulesFor } from "../config/config.ts";
 import { sourceOfConversation } from "../context/door-line.ts";
-import { promptOf } from "../context/prompt.ts";
-import type { ContextGround } from "../context/settings.ts";
+import type { GatewayFacts } from "../context/settings.ts";
 import { asSeenBy, marksIn, openRequestFor, stablePartOf, steeredText, turnInputFor } from "../context/turn-context.ts";
-import { oneLine } from "../context/untrusted.ts";
 import type { Person } from "../conversation/person.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type EventBus, type EventPlace, type GatewayEvents, withoutPrompt } from "../events.ts";
 import type { Notice } from "../message/notice.ts";
+import { promptOf } from "../runtime/prompt.ts";
 import type { OpenedHow, Runtime, TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
 import type {
@@ -21,6 +20,7 @@ import type {
   TurnMaterial,
   TurnSignal,
 } from "../store/store.ts";
+import { oneLine } from "../text/untrusted.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import { describeSpan } from "../util/span.ts";
@@ -38,7 +38,7 @@ const LONGEST_SETTLE_RETRY_MS = 30_000;
 
 export interface TurnRunnerOptions {
   readonly config: Config;
-  readonly ground: ContextGround;
+  readonly ground: GatewayFacts;
   readonly store: Store;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -75,7 +75,7 @@ interface Run {
 }
 
 /** What the agent answered, and on what. */
-interface Heard {
+interface AgentAnswer {
   readonly result: TurnResult;
   readonly lease: Lease;
 }
@@ -332,7 +332,7 @@ export class TurnRunner {
   }
 
   /** One prompt to the agent: what it answered, or the turn's ending where there was no answer to have. */
-  async #attempt(run: Run): Promise<Heard | TurnEnding> {
+  async #attempt(run: Run): Promise<AgentAnswer | TurnEnding> {
     const { live } = run;
     const lease = await this.#acquire(run);
     if (!("session" in lease)) return lease;
@@ -589,7 +589,7 @@ export class TurnRunner {
 }
 
 /** What the agent's result means, and how its runtime is after it (B6, B7). */
-function heardEnding(run: Run, { result, lease }: Heard, config: Config): TurnEnding {
+function heardEnding(run: Run, { result, lease }: AgentAnswer, config: Config): TurnEnding {
   const { live, runtime } = run;
   const ending = endingOf(live, result);
   const { state } = ending.outcome;

@@ -3,20 +3,20 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { sessionOfToken } from "../../src/conversation/session-token.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { Gateway, type Person, type Said } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import type { LiveEvent } from "../../src/turn/live-turn.ts";
 import { eventually, processesWith } from "../support/agent-processes.ts";
 import { createJumpClock, type JumpClock } from "../support/jump-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
 
 const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
-const KEY = `agent:main:console:dm:${encodeURIComponent(ownDoorChatId("owner", "main"))}`;
+const KEY = `agent:main:console:dm:${encodeURIComponent(localDoorChatId("owner", "main"))}`;
 
 let home: ReturnType<typeof temporaryFolder>;
 let clock: JumpClock;

@@ -2,8 +2,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { agentsInRoom, CORE } from "../support/room.ts";
 import { temporaryFolder } from "../support/store.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import type { NextContext } from "../../src/context/next-context.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import type { TurnInput } from "../../src/runtime/runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { AdmitOutcome, Store } from "../../src/store/store.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { rotateOwnerToken } from "../../src/gateway/owner-token.ts";
 import { MOST_STREAMS } from "../../src/http/event-feed.ts";
-import { rotateOwnerToken } from "../../src/owner-token.ts";
 import { bytesOf, doorKey, type HttpStage, httpStory, until, untilStreams, type Wire } from "../support/http-stage.ts";
 
 /** `GET /api/events`: what happens, as it happens, to those who watch. */

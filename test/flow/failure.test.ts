@@ -1,12 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
-import { turnProblem } from "../../src/reply/turn-problem.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway, type Person } from "../../src/gateway/gateway.ts";
 import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store, TurnAnswer } from "../../src/store/store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
+import { turnProblem } from "../../src/turn/turn-problem.ts";
 import { story } from "../support/harness.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { temporaryFolder } from "../support/store.ts";

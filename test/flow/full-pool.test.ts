@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway, type Said } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway, type Said } from "../../src/gateway/gateway.ts";
 import { createDemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { silentLog } from "../../src/util/log.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { roomOf } from "../../src/channel/own-doors.ts";
 import { sessionToken } from "../../src/conversation/session-token.ts";
+import { roomOf } from "../../src/intake/local-doors.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";
 import { httpStory } from "../support/http-stage.ts";
 import { ALICE_AND_BOB, agentsInRoom, CORE, RoomServer } from "../support/room.ts";

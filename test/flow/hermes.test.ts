@@ -2,17 +2,17 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
+import { Gateway, type Person } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
 
 const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
-const KEY = `agent:main:console:dm:${encodeURIComponent(ownDoorChatId("owner", "main"))}`;
+const KEY = `agent:main:console:dm:${encodeURIComponent(localDoorChatId("owner", "main"))}`;
 
 let home: ReturnType<typeof temporaryFolder>;
 let clock: ManualClock;

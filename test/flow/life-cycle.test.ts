@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { nextResetAt, type ResetPolicy } from "../../src/conversation/reset-policy.ts";
 import { titleOf } from "../../src/conversation/title.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { story } from "../support/harness.ts";
 import { httpStory } from "../support/http-stage.ts";

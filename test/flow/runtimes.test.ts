@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Config, loadConfig } from "../../src/config.ts";
-import { Gateway, type Said } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { type Config, loadConfig } from "../../src/config/config.ts";
+import { Gateway, type Said } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { createKnowingRuntime, type KnowingRuntime } from "../support/knowing-runtime.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";

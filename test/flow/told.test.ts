@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { renderNotice } from "../../src/reply/render-notice.ts";
-import { turnProblem } from "../../src/reply/turn-problem.ts";
 import type { TurnAnswer } from "../../src/store/store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
+import { turnProblem } from "../../src/turn/turn-problem.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";
 import { agentsInRoom, CORE, RoomServer } from "../support/room.ts";
 

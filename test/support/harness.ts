@@ -2,18 +2,18 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Channel } from "../../src/channel/channel.ts";
-import type { OwnPlatform } from "../../src/channel/own-doors.ts";
-import { type AccountConfig, type Config, loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { type AccountConfig, type Config, loadConfig } from "../../src/config/config.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { asTertuliaError, type TertuliaError } from "../../src/errors.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway.ts";
+import { Gateway, type Person, type Said } from "../../src/gateway/gateway.ts";
+import type { LocalPlatform } from "../../src/intake/local-doors.ts";
 import type { Fate } from "../../src/message/message.ts";
 import type { Notice } from "../../src/message/notice.ts";
-import { deliveryText, renderNotice } from "../../src/reply/render-notice.ts";
 import { createDemoRuntime, type DemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { BindingRow, Store, TurnAnswer } from "../../src/store/store.ts";
+import { deliveryText, renderNotice } from "../../src/text/render-notice.ts";
 import type { LiveEvent } from "../../src/turn/live-turn.ts";
 import type { Clock } from "../../src/util/clock.ts";
 import type { IdSource } from "../../src/util/ids.ts";
@@ -129,9 +129,9 @@ export class Story {
 
   // ---- the people and their doors
 
-  readonly alice = (platform: OwnPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
+  readonly alice = (platform: LocalPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
     new Door(this, { person: { id: "owner", role: "owner", name: "Alice" }, platform, ...at });
-  readonly bob = (platform: OwnPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
+  readonly bob = (platform: LocalPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
     new Door(this, { person: { id: "bob", role: "member", name: "Bob" }, platform, ...at });
 
   // ---- lives and deaths
@@ -326,16 +326,16 @@ export class Door {
   readonly person: Person;
   readonly agent: string;
   readonly story: Story;
-  readonly #platform: OwnPlatform;
+  readonly #platform: LocalPlatform;
   readonly #name: string;
 
-  constructor(story: Story, at: { person: Person; platform: OwnPlatform; name?: string; agent?: string }) {
+  constructor(story: Story, at: { person: Person; platform: LocalPlatform; name?: string; agent?: string }) {
     this.story = story;
     this.person = at.person;
     this.agent = at.agent ?? story.config.defaultAgent;
     this.#platform = at.platform;
     this.#name = at.name ?? "main";
-    const chatId = encodeURIComponent(ownDoorChatId(this.person.id, this.#name));
+    const chatId = encodeURIComponent(localDoorChatId(this.person.id, this.#name));
     this.key = `agent:${this.agent}:${this.#platform}:dm:${chatId}`;
   }
 

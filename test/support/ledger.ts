@@ -1,4 +1,4 @@
-import { buildSessionKey, ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { buildSessionKey, localDoorChatId } from "../../src/conversation/session-key.ts";
 import type { EntryRow, MessageFate, SessionRow } from "../../src/store/store.ts";
 import { type Call, type Exchange, exchange, fetchJson, listen, type Reply } from "./http-client.ts";
 
@@ -45,7 +45,7 @@ export interface Problem {
 }
 
 export function keyOf(name: string): string {
-  const chatId = ownDoorChatId("owner", name);
+  const chatId = localDoorChatId("owner", name);
   return buildSessionKey({ form: "chat", agent: "main", platform: "http", chatType: "dm", chatId });
 }
 

@@ -1,5 +1,5 @@
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { DeliveryRow, Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/util/clock.ts";

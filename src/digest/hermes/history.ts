@@ -4,7 +4,7 @@ import { cleanText } from "../../message/source.ts";
 import type { ForeignSession, ImportedMessage, ImportedSession } from "../../store/store.ts";
 import { isNoise, isSilent, NOISE } from "../digest.ts";
 import { HermesRows, type ReadRow, type Skipped } from "./rows.ts";
-import { type HermesSession, type Judged, judge, readSessions, type Standing } from "./sessions.ts";
+import { type HermesSession, type Judged, judge, readSessions, type SessionState } from "./sessions.ts";
 import { type HermesDb, isDamage } from "./state-db.ts";
 
 /** What one transaction takes, and one request. */
@@ -49,7 +49,7 @@ export interface HistoryOptions {
 export class HermesHistory {
   readonly count: HistoryCount;
   readonly #rows: HermesRows;
-  readonly #sessions: readonly (readonly [HermesSession, Standing])[];
+  readonly #sessions: readonly (readonly [HermesSession, SessionState])[];
   readonly #known: ReadonlyMap<string, ForeignSession>;
   readonly #taken = new Set<string>();
 
@@ -115,7 +115,7 @@ export class HermesHistory {
   }
 
   /** A session in parts of at most a batch's rows; none where nothing of it is new, or there. */
-  *#parts(session: HermesSession, standing: Standing): Generator<ImportedSession, void> {
+  *#parts(session: HermesSession, standing: SessionState): Generator<ImportedSession, void> {
     const known = this.#known.get(session.id);
     const seen = new Set<string>();
     let after = known?.throughId ?? 0;
@@ -181,7 +181,7 @@ export class HermesHistory {
 
   #head(
     session: HermesSession,
-    standing: Standing,
+    standing: SessionState,
     messages: readonly ImportedMessage[],
   ): Omit<ImportedSession, "messages"> {
     const first = messages.find(({ role }) => role === "user") ?? messages[0];
@@ -231,11 +231,11 @@ function parentsFirst(judged: readonly Judged[]): readonly Judged[] {
 }
 
 /** What a program of the owner's asked is the owner's. */
-function isOwn(standing: Standing): boolean {
+function isOwn(standing: SessionState): boolean {
   return standing === "own" || standing === "program";
 }
 
-function skippedSession(session: HermesSession, standing: Standing): SkippedSession | null {
+function skippedSession(session: HermesSession, standing: SessionState): SkippedSession | null {
   if (standing === "helper") return "a helper's";
   if (standing === "job") return "a job's";
   return session.isHidden ? "hidden" : null;

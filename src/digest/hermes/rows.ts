@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { wordsOfPrompt } from "../../reply/prompt-words.ts";
+import { wordsOfPrompt } from "../../text/prompt-words.ts";
 import { type HermesDb, timeIn } from "./state-db.ts";
 
 /** A row of `messages` that was said, or that only says that something went on. */
@@ -19,7 +19,7 @@ export type Skipped =
   | "undone"
   | "hidden"
   | "event"
-  | "overheard"
+  | "received"
   | "summary"
   | "repeated"
   | "facts"
@@ -183,7 +183,7 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
   if (role !== "user" && role !== "assistant") return not(typeof role === "string" ? "system" : "damaged");
   if (record.display_kind === "hidden") return not("hidden");
   if (typeof record.display_kind === "string" && record.display_kind !== "") return not("event", true);
-  if (record.observed === 1) return not("overheard");
+  if (record.observed === 1) return not("received");
   const content = textOf(record.content);
   if (content === null) return not("damaged");
   const text = withoutSummary(content, record._compressed_summary === 1);

@@ -167,7 +167,7 @@ function parsedObject(text: string | null): Readonly<Record<string, unknown>> {
 
 // ---- whose a session is, and whether it is a talk at all
 
-export type Standing =
+export type SessionState =
   /** Of the owner: at the terminal, or a direct chat. */
   | "own"
   /** Others read along. */
@@ -183,7 +183,7 @@ export type Standing =
 
 export interface Judged {
   readonly session: HermesSession;
-  readonly standing: Standing;
+  readonly standing: SessionState;
 }
 
 export interface Judgement {
@@ -233,7 +233,7 @@ export function isPutAway({ isArchived, isHidden }: HermesSession): boolean {
   return isArchived || isHidden;
 }
 
-function kindOf(session: HermesSession): "terminal" | "direct" | Exclude<Standing, "own" | "stranger"> {
+function kindOf(session: HermesSession): "terminal" | "direct" | Exclude<SessionState, "own" | "stranger"> {
   const { source, relation, chatType, id } = session;
   if (relation === "helper" || HELPERS.includes(source)) return "helper";
   if (source === "cron" || id.startsWith("cron_")) return "job";

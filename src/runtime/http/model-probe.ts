@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { quoteUntrusted } from "../../context/untrusted.ts";
+import { quoteUntrusted } from "../../text/untrusted.ts";
 import type { RuntimeProbe } from "../runtime.ts";
 import { below } from "../wire/address.ts";
 import { Connection } from "../wire/connection.ts";

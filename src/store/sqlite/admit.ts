@@ -2,22 +2,22 @@ import { isAmongOwn } from "../../conversation/binding.ts";
 import type { Authority, Speaker } from "../../conversation/person.ts";
 import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
+import { queueDecision, readyAt, type Traffic } from "../../conversation/queue-decision.ts";
 import { pacesOf } from "../../conversation/rate-limit.ts";
-import { buildSessionKey, parseOwnDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
+import { buildSessionKey, parseLocalDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Notice } from "../../message/notice.ts";
 import {
   hasNoAddress,
   isBlank,
-  isOwnDoor,
+  isLocalDoor,
   requireAddress,
   type Source,
   withoutBlankIds,
 } from "../../message/source.ts";
 import { isSameTarget, type Target } from "../../message/target.ts";
-import { partsFor } from "../../reply/assemble.ts";
-import { landingOf, readyAt, type Traffic } from "../../turn/landing.ts";
+import { partsFor } from "../../text/assemble.ts";
 import type {
   AdmitBatch,
   AdmitOutcome,
@@ -248,7 +248,7 @@ function admitSpoken(context: Context, event: MessageEvent | CommandEvent): Admi
   const known = seen(db, batch.account, event.eventId);
   if (known !== undefined) return duplicate(db, known.message_id, null);
   const who = authorityOf(db, event.source, event.speaker);
-  const delivery = deliveryOfColleague(db, event);
+  const delivery = deliveryOfSiblingAgent(db, event);
   // What an agent of ours was only telling (a notice, a command's answer) is nobody's business (G-HND-07).
   if (delivery?.kind === "notice") {
     remember(db, batch, event.eventId, null);
@@ -312,9 +312,9 @@ function keepRequest(context: Context, conversationId: number, request: Request,
 }
 
 /** Words of another agent of ours as our accounts hear them: what the gateway has sent is known by its delivery. */
-function deliveryOfColleague(db: Database, event: MessageEvent | CommandEvent): DeliveryRecord | undefined {
+function deliveryOfSiblingAgent(db: Database, event: MessageEvent | CommandEvent): DeliveryRecord | undefined {
   const { source, speaker, text } = event;
-  if (speaker.author.kind !== "agent" || isOwnDoor(source.platform)) return undefined;
+  if (speaker.author.kind !== "agent" || isLocalDoor(source.platform)) return undefined;
   const { platform, chatId = "", messageId: externalId } = source;
   const originId = event.kind === "message" ? event.originId : undefined;
   const isHistory = event.kind === "message" && event.isHistory === true;
@@ -407,7 +407,7 @@ function openConversation(context: Context, key: string, event: Spoken, who: Aut
 /** Only a direct chat belongs to one person: at an own door the one its chat id names (K19). A room belongs to nobody alone. */
 function ownerOf(source: Source, who: Authority): string | null {
   if (source.chatType !== "dm") return null;
-  const own = isOwnDoor(source.platform) ? parseOwnDoorChatId(source.chatId ?? "") : undefined;
+  const own = isLocalDoor(source.platform) ? parseLocalDoorChatId(source.chatId ?? "") : undefined;
   return own?.personId ?? who.personId ?? null;
 }
 
@@ -463,7 +463,7 @@ function storeMessage(
   const { db, now } = context;
   const placeId = placeOfEvent(db, conversation, event);
   const { author } = event.speaker;
-  if (!isOwnDoor(event.source.platform)) {
+  if (!isLocalDoor(event.source.platform)) {
     addReader(db, placeId, author, now);
     if (author.kind === "person" && role === "guest") guestSpoke(db, placeId, event.target, now);
     else if (author.kind === "person") humanSpoke(db, placeId);
@@ -618,7 +618,7 @@ function land(
     joinable,
     waiting: waiting.length,
   });
-  const landing = landingOf(traffic, rules);
+  const landing = queueDecision(traffic, rules);
   if (event.speaker.author.kind === "person") {
     db.run(
       "UPDATE session SET last_human_at = ?, title = coalesce(title, ?) WHERE id = ?",
@@ -953,7 +953,7 @@ function addresseeOf(db: Database, source: Source): Authority {
 }
 
 function isDirectPush({ platform, chatType }: Source): boolean {
-  return chatType === "dm" && !isOwnDoor(platform);
+  return chatType === "dm" && !isLocalDoor(platform);
 }
 
 const OTHERS_READ = "Others read along there, and would see what this session holds.";

@@ -11,8 +11,8 @@ import {
 import type { Author } from "../../message/message.ts";
 import { accountId, type Platform } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
-import { readOriginId } from "../../reply/origin-id.ts";
-import { deliveryText } from "../../reply/render-notice.ts";
+import { readOriginId } from "../../text/origin-id.ts";
+import { deliveryText } from "../../text/render-notice.ts";
 import type { ReaderEvent } from "../store.ts";
 import type { Database } from "./database.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";

@@ -1,18 +1,18 @@
 import type { Authority } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
 import { laneOf, type Target } from "../../message/target.ts";
-import { partsFor } from "../../reply/assemble.ts";
-import { renderNotice } from "../../reply/render-notice.ts";
+import { partsFor } from "../../text/assemble.ts";
+import { renderNotice } from "../../text/render-notice.ts";
 import type {
   BeginResult,
   Claim,
   DeliveryRow,
   Marked,
   NotRunning,
+  Recovery,
   Settled,
   Settlement,
   SettleResult,
-  Takeover,
   Turn,
   TurnMark,
 } from "../store.ts";
@@ -30,7 +30,7 @@ const NOT_RUNNING: NotRunning = { kind: "not_running" };
 const MAX_ATTEMPTS = 2;
 
 export function begin(db: Database, request: { sessionId: string; now: number }, claim: Claim): BeginResult {
-  let takeover: Takeover | null = null;
+  let takeover: Recovery | null = null;
   for (;;) {
     const running = db.get<TurnRecord>(
       "SELECT * FROM turn WHERE session_id = ? AND state = 'running'",

@@ -1,4 +1,4 @@
-import { oneLine } from "../../context/untrusted.ts";
+import { oneLine } from "../../text/untrusted.ts";
 import { type Command, type CommandAnswer, type OpenQuestion, onlySays } from "./command.ts";
 
 /** H12: answers what the agent asks leave for. Whether the speaker may is decided in `admit`. */

@@ -1,7 +1,7 @@
-import { type Config, defaultRuntimeOf, runtimeOf } from "../../config.ts";
+import { type Config, defaultRuntimeOf, runtimeOf } from "../../config/config.ts";
 import { type AgentFacts, factsFor } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
-import { parseOwnDoorChatId } from "../../conversation/session-key.ts";
+import { parseLocalDoorChatId } from "../../conversation/session-key.ts";
 import type { Platform, Source } from "../../message/source.ts";
 import type { ConversationRow, StoreReader } from "../../store/store.ts";
 import type { Clock } from "../../util/clock.ts";
@@ -14,7 +14,7 @@ export interface CommandMeans {
   readonly reader: StoreReader;
   readonly clock: Clock;
   /** Where a session's agent is: warm, busy, cold. */
-  readonly warmth: (sessionId: string) => string;
+  readonly handleState: (sessionId: string) => string;
   /** What a person is told of an agent on a runtime (R5). */
   readonly about: (agent: string, runtime: string) => AgentFacts;
   /** What the agent asks leave for there. */
@@ -35,7 +35,7 @@ export interface CommandPlace {
 export async function answerCommand(
   text: string,
   place: CommandPlace,
-  { config, reader, clock, warmth, about, questionsOf }: CommandMeans,
+  { config, reader, clock, handleState, about, questionsOf }: CommandMeans,
 ): Promise<CommandAnswer | null> {
   const found = commandOf(text);
   if (found === null) return null;
@@ -49,7 +49,7 @@ export async function answerCommand(
     ...place,
     config,
     reader,
-    warmth,
+    handleState,
     runtimeHere,
     about: aboutOn(runtimeHere.name),
     aboutOn,
@@ -66,7 +66,7 @@ export function isOwnersAlone({
   conversation,
 }: Omit<CommandPlace, "agent" | "key">): boolean {
   if (person?.role !== "owner" || source.chatType !== "dm") return false;
-  const whose = conversation === null ? parseOwnDoorChatId(source.chatId ?? "")?.personId : conversation.personId;
+  const whose = conversation === null ? parseLocalDoorChatId(source.chatId ?? "")?.personId : conversation.personId;
   return (whose ?? person.id) === person.id;
 }
 

@@ -1,4 +1,4 @@
-import { originOf, rulesFor } from "../../config.ts";
+import { originOf, rulesFor } from "../../config/config.ts";
 import { describePolicy, isTimeZone, nextResetAt, type ResetPolicy } from "../../conversation/reset-policy.ts";
 import { when } from "../../util/when.ts";
 import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";

@@ -1,4 +1,4 @@
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
@@ -27,7 +27,7 @@ export interface CommandContext {
   /** What the agent asks leave for in this conversation's running turn, the oldest first. */
   readonly questions: readonly OpenQuestion[];
   /** Where a session runs warm, as the pool sees it. */
-  warmth(sessionId: string): string;
+  handleState(sessionId: string): string;
 }
 
 export interface OpenQuestion {

@@ -1,4 +1,4 @@
-import { rulesFor } from "../../config.ts";
+import { rulesFor } from "../../config/config.ts";
 import { bindingFault, bindingState, isAmongOwn, type Readers } from "../../conversation/binding.ts";
 import type { BindingRow, ConversationRow, SessionRow } from "../../store/store.ts";
 import type { CommandContext } from "./command.ts";

@@ -15,14 +15,14 @@ export const status: Command = {
   aliases: [],
   summary: "/status       session, runtime, what runs and what waits",
   async run(context) {
-    const { config, reader, about, conversation, key, now, warmth } = context;
+    const { config, reader, about, conversation, key, now, handleState } = context;
     const lines = [describeAgentFacts(about), `Conversation: ${key}`];
     if (conversation === null) return onlySays([...lines, "Nothing was said here yet."].join("\n"));
     const bound = (await boundOf(context))?.binding;
     const session = await sessionOf(context);
     if (session !== null) {
       lines.push(
-        `Session: ${session.id}, ${session.entries} entries, opened ${when(session.openedAt, config.timezone)} (${warmth(session.id)})`,
+        `Session: ${session.id}, ${session.entries} entries, opened ${when(session.openedAt, config.timezone)} (${handleState(session.id)})`,
         ...(session.title === null ? [] : [`Title: ${session.title}`]),
         ...(await reader.jobs(session.id)).map(
           ({ title, openedAt }) => `Background job: ${title}, for ${describeSpan(now - openedAt)}`,

@@ -1,0 +1,81 @@
+import { join } from "node:path";
+import { type Config, loadConfig } from "../../config/config.ts";
+import type { Person } from "../../conversation/person.ts";
+import { buildSessionKey, DEFAULT_KEY_RULES, sessionKeyFor } from "../../conversation/session-key.ts";
+import { asTertuliaError, TertuliaError } from "../../errors.ts";
+import { ownDoor } from "../../intake/local-doors.ts";
+import { type Client, connect } from "../client.ts";
+import { createLog } from "../log.ts";
+import { ask } from "./ask.ts";
+import { converse } from "./converse.ts";
+import { readLines } from "./read-lines.ts";
+import type { ChatFlags, Door } from "./talk.ts";
+
+const DEFAULT_NAME = "main";
+
+/** `tertulia chat`: the terminal door, at the running gateway or, where none runs, at one of its own for as long as it is open. */
+export async function chat(flags: ChatFlags): Promise<void> {
+  const config = loadConfig({ flags });
+  const leaving = new AbortController();
+  const leave = (): void => leaving.abort();
+  for (const signal of ["SIGTERM", "SIGHUP"] as const) process.once(signal, leave);
+  // Whoever reads the output has gone.
+  process.stdout.on("error", leave);
+  const { client, isHosted, stop } = await reachGateway(config, flags);
+  try {
+    const door = await doorAt(client, config, flags);
+    const talk = { config, client, flags, door, isHosted, leaving };
+    if (flags.query !== undefined) await ask(talk, flags.query);
+    else if (flags.json !== true && process.stdin.isTTY && process.stdout.isTTY) await converse(talk);
+    else await readLines(talk);
+  } finally {
+    leave();
+    for (const signal of ["SIGTERM", "SIGHUP"] as const) process.off(signal, leave);
+    process.stdout.off("error", leave);
+    await stop();
+  }
+}
+
+async function reachGateway(
+  config: Config,
+  flags: ChatFlags,
+): Promise<{ client: Client; isHosted: boolean; stop: () => Promise<void> }> {
+  try {
+    return { client: await connect(config), isHosted: false, stop: async () => undefined };
+  } catch (cause) {
+    if (asTertuliaError(cause).code !== "gateway_down") throw cause;
+  }
+  const { startGateway } = await import("../../gateway/start.ts");
+  const hosted = loadConfig({ flags: { ...flags, port: 0 } });
+  try {
+    const running = await startGateway({
+      config: hosted,
+      log: await createLog(hosted, join(config.home, "gateway.log")),
+    });
+    return { client: await connect(config), isHosted: true, stop: () => running.stop() };
+  } catch (cause) {
+    // Somebody else was faster.
+    if (asTertuliaError(cause).code !== "gateway_running") throw cause;
+    return { client: await connect(config), isHosted: false, stop: async () => undefined };
+  }
+}
+
+async function doorAt(client: Client, config: Config, flags: ChatFlags): Promise<Door> {
+  const { person } = await client.get<{ person: Person }>("/api/whoami");
+  const { data } = await client.get<{ data: { id: string }[] }>("/v1/models");
+  const agent = flags.agent ?? config.defaultAgent;
+  if (!data.some(({ id }) => id === agent))
+    throw new TertuliaError("agent_unknown", `There is no agent ${JSON.stringify(agent)}.`, {
+      remedy: `Choose one of ${data.map(({ id }) => id).join(", ")}.`,
+    });
+  const { source, target } = ownDoor("console", person, flags.as ?? DEFAULT_NAME);
+  const { chatId } = target;
+  const rules = { ...DEFAULT_KEY_RULES, ...config.session };
+  return {
+    agent,
+    person,
+    chatId,
+    address: buildSessionKey({ form: "chat", agent, platform: "console", chatType: "dm", chatId }),
+    key: sessionKeyFor({ agent, source, rules, personId: person.id }).key,
+  };
+}

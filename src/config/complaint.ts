@@ -1,0 +1,280 @@
+/** Checking what is written, and saying what is wrong with it: place, key, value, and what is allowed (E2). */
+
+import type { z } from "zod";
+import type { BusyMode } from "../conversation/queue-decision.ts";
+import { parseSessionKey } from "../conversation/session-key.ts";
+import { accountId, isLocalDoor, type Platform } from "../message/source.ts";
+import { numeral, valueAt } from "./data.ts";
+import type { ConfigFile, Problem } from "./file.ts";
+import { configKeys, RESET_MODES, SCHEMA, type Settings, type Written } from "./schema.ts";
+
+// ---- what a schema of single keys cannot see
+
+export interface Objection {
+  readonly path: readonly string[];
+  readonly allowed: string;
+}
+
+export function* objectionsTo(settings: Settings, written: Written): Generator<Objection> {
+  const agents = Object.keys(settings.agents);
+  const ofAgent = `a conversation of ${agents.join(", ")}`;
+  if (agents.length === 0) yield { path: ["agents"], allowed: "at least one agent" };
+  if (settings.default_agent !== undefined && !agents.includes(settings.default_agent)) {
+    yield { path: ["default_agent"], allowed: agents.join(", ") };
+  }
+  if ((settings.people.owner?.role ?? "owner") !== "owner") {
+    yield { path: ["people", "owner", "role"], allowed: "owner, for the person `owner`" };
+  }
+  yield* repeatedTokens(settings);
+  yield* repeatedAccounts(settings);
+  yield* unknownHomeRooms(settings);
+
+  for (const [name, { conversation }] of Object.entries(settings.rooms)) {
+    if (conversation !== undefined && !agents.includes(parseSessionKey(conversation).agent)) {
+      yield { path: ["rooms", name, "conversation"], allowed: ofAgent };
+    }
+  }
+  for (const path of [["reset", "chats"], ["chats"]]) {
+    for (const key of Object.keys(valueAt(settings, path) ?? {})) {
+      if (!agents.includes(parseSessionKey(key).agent)) yield { path: [...path, key], allowed: ofAgent };
+    }
+  }
+
+  yield* unknownRuntimes(settings);
+  yield* idleHttpModes(settings);
+  for (const [platform, { home }] of Object.entries(settings.platforms)) {
+    if (home !== undefined && isLocalDoor(platform as Platform)) {
+      yield {
+        path: ["platforms", platform, "home"],
+        allowed: "nothing: a home channel is on a platform that can be written to",
+      };
+    }
+  }
+  const { default: fallback, job_hold_hours: _, ...layers } = written.reset ?? {};
+  if (lacksMode(fallback)) yield { path: ["reset", "default", "mode"], allowed: MODE_OF_ITS_OWN };
+  for (const [layer, policies] of Object.entries(layers)) {
+    for (const [name, policy] of Object.entries(policies ?? {})) {
+      if (lacksMode(policy)) yield { path: ["reset", layer, name, "mode"], allowed: MODE_OF_ITS_OWN };
+    }
+  }
+}
+
+export function* repeatedTokens({ people, metrics }: Pick<Settings, "people" | "metrics">): Generator<Objection> {
+  const known = new Set(metrics.token === undefined ? [] : [metrics.token]);
+  for (const [id, { tokens }] of Object.entries(people)) {
+    for (const [n, token] of tokens.entries()) {
+      if (known.has(token)) yield { path: ["people", id, "tokens", String(n)], allowed: "a token given only once" };
+      known.add(token);
+    }
+  }
+}
+
+/** Every name of a runtime that is used must be one that is described; `demo` always is. */
+export function* unknownRuntimes({ runtimes, agents, platforms, chats }: Settings): Generator<Objection> {
+  const known = [...new Set(["demo", ...Object.keys(runtimes)])];
+  for (const [name, { runtime }] of Object.entries(agents)) {
+    if (runtime.kind === "named" && !known.includes(runtime.name))
+      yield { path: ["agents", name, "runtime"], allowed: `${known.join(", ")}, or a runtime described in place` };
+  }
+  for (const [layer, named] of [["platforms", platforms] as const, ["chats", chats] as const]) {
+    for (const [name, { runtime }] of Object.entries(named)) {
+      if (runtime !== undefined && !known.includes(runtime))
+        yield { path: [layer, name, "runtime"], allowed: known.join(", ") };
+    }
+  }
+}
+
+/** One account has one consumer, and one person. */
+export function* repeatedAccounts({ agents, people }: Settings): Generator<Objection> {
+  const known = new Set<string>();
+  const isNew = (platform: Platform, id: string): boolean => {
+    const before = known.size;
+    return known.add(`${platform} ${accountId(platform, id)}`).size > before;
+  };
+  for (const [name, { accounts }] of Object.entries(agents)) {
+    for (const [n, { platform, jid }] of accounts.entries()) {
+      if (!isNew(platform, jid)) yield { path: ["agents", name, "accounts", String(n), "jid"], allowed: ONLY_ONCE };
+    }
+  }
+  for (const [id, { accounts }] of Object.entries(people)) {
+    for (const [n, account] of accounts.entries()) {
+      if (!isNew(account.platform, account.id))
+        yield { path: ["people", id, "accounts", String(n), "id"], allowed: ONLY_ONCE };
+    }
+  }
+}
+
+const ONLY_ONCE = "an account given only once, to one agent or one person";
+
+function jidOf(room: string | { jid: string }): string {
+  return typeof room === "string" ? room : room.jid;
+}
+
+function* unknownHomeRooms({ agents, rooms }: Settings): Generator<Objection> {
+  for (const [name, { home_room, accounts }] of Object.entries(agents)) {
+    if (home_room === undefined) continue;
+    const known = [...Object.keys(rooms), ...accounts.flatMap(({ rooms }) => rooms.map(jidOf))];
+    if (!known.includes(home_room)) {
+      yield {
+        path: ["agents", name, "home_room"],
+        allowed:
+          known.length === 0 ? "a room under `rooms:` or of one of its accounts; there is none" : known.join(", "),
+      };
+    }
+  }
+}
+
+/** T5: over HTTP every message has a turn of its own; another mode would have no effect. */
+export function* idleHttpModes({ platforms, chats }: Settings): Generator<Objection> {
+  const allowed = "queue, always so for HTTP";
+  const isIdle = (mode: BusyMode | undefined) => mode !== undefined && mode !== "queue";
+  if (isIdle(platforms.http?.busy_mode)) yield { path: ["platforms", "http", "busy_mode"], allowed };
+  for (const [key, { busy_mode }] of Object.entries(chats)) {
+    const parts = parseSessionKey(key);
+    const isHttp = parts.form === "chat" && parts.platform === "http";
+    if (isHttp && isIdle(busy_mode)) yield { path: ["chats", key, "busy_mode"], allowed };
+  }
+}
+
+export const MODE_OF_ITS_OWN = `${RESET_MODES.join(", ")}; a policy is whole, and without a mode its limits would have no effect`;
+
+export function lacksMode(policy: object | undefined): boolean {
+  return policy !== undefined && Object.keys(policy).length > 0 && !("mode" in policy);
+}
+
+// ---- checking and complaining
+
+export function check(file: ConfigFile): { settings?: Settings; problems: readonly string[] } {
+  let result = SCHEMA.safeParse(file.settings, { jitless: true });
+  if (!result.success && typeVariables(file, result.error.issues)) {
+    result = SCHEMA.safeParse(file.settings, { jitless: true });
+  }
+  const found = result.success
+    ? [...objectionsTo(result.data, file.settings)].map(({ path, allowed }) => refusal(file, path, allowed))
+    : result.error.issues.flatMap((issue) => complaintsOf(file, issue));
+  const known = new Set(file.problems.map((problem) => problem.path));
+  const problems = [...file.problems, ...found.filter((problem) => !known.has(problem.path))];
+  return { ...(result.success ? { settings: result.data } : {}), problems: problems.map((problem) => problem.line) };
+}
+
+/** A value that is one variable and nothing else takes the type of its key: `port: ${PORT}`. */
+export function typeVariables(file: ConfigFile, issues: readonly z.core.$ZodIssue[]): boolean {
+  let isChanged = false;
+  for (const { code, path } of issues) {
+    const keys = path.map(String);
+    const value = valueAt(file.settings, keys);
+    if (code !== "invalid_type" || typeof value !== "string" || !file.variables.get(keys.join("."))?.isWhole) continue;
+    if (!/^(true|false|-?\d+)$/.test(value)) continue;
+    const parent = valueAt(file.settings, keys.slice(0, -1)) as Record<string, unknown>;
+    parent[keys.at(-1) ?? ""] = numeral(value) === value ? value === "true" : Number(value);
+    isChanged = true;
+  }
+  return isChanged;
+}
+
+export function complaintsOf(file: ConfigFile, issue: z.core.$ZodIssue): readonly Problem[] {
+  const path = issue.path.map(String);
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => {
+      const known = issue.message.split(", ");
+      const near = nearest(key, known);
+      const hint = near === undefined ? elsewhere(key) : [...path, near].join(".");
+      const rest = hint === undefined ? `allowed: ${issue.message}` : `did you mean ${hint}?`;
+      return problemAt(file, [...path, key], `unknown key; ${rest}`);
+    });
+  }
+  if (issue.code === "invalid_key") {
+    const allowed = issue.issues[0]?.message ?? issue.message;
+    return [problemAt(file, path, `${JSON.stringify(path.at(-1))} is no name for it; allowed: ${allowed}`)];
+  }
+  return [refusal(file, path, issue.message)];
+}
+
+export function refusal(file: ConfigFile, path: readonly string[], allowed: string): Problem {
+  const value = valueAt(file.settings, path);
+  const said = value === undefined ? "is missing" : `${shown(file, path, value)} is not allowed`;
+  return problemAt(file, path, `${said}; allowed: ${allowed}${hintFor(path, value, allowed)}`);
+}
+
+export function problemAt(file: ConfigFile, path: readonly string[], sentence: string): Problem {
+  const keyPath = path.join(".");
+  const subject = keyPath === "" ? "" : `${keyPath}: `;
+  return { path: keyPath, line: `${placeOf(file, path)}: ${subject}${sentence}` };
+}
+
+/** The key itself, else what is around it. */
+export function placeOf(file: ConfigFile, path: readonly string[]): string {
+  for (let length = path.length; length > 0; length--) {
+    const place = file.places.get(path.slice(0, length).join("."));
+    if (place !== undefined) return place;
+  }
+  return file.path;
+}
+
+export const SECRET = /token|password|passphrase|secret|credential|(^|[_-])key$/i;
+
+/** Never a secret, and never what a variable holds: it may be one in the wrong place. */
+export function shown(file: ConfigFile, path: readonly string[], value: unknown): string {
+  const variable = file.variables.get(path.join("."));
+  if (variable !== undefined) return `${variable.written} (from the environment)`;
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "a map";
+  if (path.some((key) => SECRET.test(key)) || path.includes("headers")) return "the value (not shown)";
+  if (path.at(-1) === "base_url") {
+    const address = shownAddress(String(value));
+    return address === null ? "the value (not shown)" : JSON.stringify(address);
+  }
+  if (typeof value !== "string") return String(value);
+  return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+}
+
+/** An address without what may be secret in it: user, password, query; null where that cannot be told apart. */
+export function shownAddress(text: string): string | null {
+  const url = URL.parse(text);
+  return url === null || url.host === "" ? null : `${url.protocol}//${url.host}${url.pathname}${url.search && "?…"}`;
+}
+
+export function hintFor(path: readonly string[], value: unknown, allowed: string): string {
+  if (allowed.startsWith("a duration") && /^\d+$/.test(String(value))) return "; the unit is missing";
+  if (typeof value !== "string") return "";
+  const near = nearest(value, path.at(-1) === "timezone" ? Intl.supportedValuesOf("timeZone") : allowed.split(", "));
+  return near === undefined || near === value ? "" : `; did you mean ${near}?`;
+}
+
+/** The same key where it belongs: `idle_minutes` directly under `reset`. */
+export function elsewhere(key: string): string | undefined {
+  return configKeys().find(({ path }) => path.endsWith(`.${key}`))?.path;
+}
+
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const allowed = Math.max(1, Math.floor(word.length / 3));
+  let best: string | undefined;
+  let least = allowed + 1;
+  for (const candidate of word === "" ? [] : known) {
+    if (Math.abs(candidate.length - word.length) >= least) continue;
+    const steps = distance(word.toLowerCase(), candidate.toLowerCase());
+    if (steps < least) [best, least] = [candidate, steps];
+  }
+  return best;
+}
+
+/** Letters added, dropped, replaced or swapped with the next one. */
+export function distance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      const isSwap = j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      row[j] = Math.min(
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
+        isSwap ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+      );
+    }
+    [before, last] = [last, row];
+  }
+  return last[b.length] ?? 0;
+}

@@ -1,0 +1,193 @@
+import type { Config } from "../config/config.ts";
+import { type Person, speakerOf } from "../conversation/person.ts";
+import { titleOf } from "../conversation/title.ts";
+import { TertuliaError } from "../errors.ts";
+import { cleanText } from "../message/source.ts";
+import type {
+  AdmitOutcome,
+  BindingRow,
+  ConversationRef,
+  InboundEvent,
+  SendEvent,
+  SessionRow,
+  StoreReader,
+} from "../store/store.ts";
+import type { Clock } from "../util/clock.ts";
+import type { IdSource } from "../util/ids.ts";
+import { isInReach } from "./agent-reach.ts";
+import type { EventIntake } from "./event-intake.ts";
+import { findRoom, type RoomOfAgent, roomOf } from "./local-doors.ts";
+
+/** Sending from one door into another, and the bindings that this sets (section 8 of docs/contract.md). */
+
+export interface SendRequest {
+  readonly person: Person;
+  /** In any form that `findRoom` reads. */
+  readonly room: string;
+  /** Refused where the room speaks with another one. */
+  readonly agent?: string;
+  readonly text: string;
+  /** Null binds nothing (H5). `hermes:<id>`: a session of Hermes' own (H13). */
+  readonly sessionId: string | null;
+  /** The agent of that session speaks itself, as far as it reaches (A9). */
+  readonly as?: SessionRow;
+  /** Others read along there, and may (H7). */
+  readonly share?: boolean;
+  /** The same id again is the same send. */
+  readonly eventId?: string;
+}
+
+export interface BindRequest {
+  readonly person: Person;
+  readonly room: string;
+  readonly agent?: string;
+  readonly share?: boolean;
+  readonly change:
+    | { readonly kind: "clear" }
+    | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string };
+}
+
+export interface JobRequest {
+  /** Null: the session's own runtime. */
+  readonly person: Person | null;
+  readonly sessionId: string;
+  readonly id: string;
+  /** Null closes it. */
+  readonly title: string | null;
+}
+
+export interface BridgeOptions {
+  readonly config: Config;
+  readonly reader: StoreReader;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly intake: EventIntake;
+  /** The kind of an agent's runtime, and its name. */
+  readonly runtimeOf: (agent: string) => { readonly kind: string; readonly name: string };
+}
+
+export class Bridge {
+  readonly #options: BridgeOptions;
+
+  constructor(options: BridgeOptions) {
+    this.#options = options;
+  }
+
+  /** H1: speaks in a room as the agent, and binds the room to the session. Throws what `admit` refuses (H5, H7, H9). */
+  async send(request: SendRequest): Promise<{ messageId: number; key: string; binding: BindingRow | null }> {
+    const text = cleanText(request.text);
+    if (text.trim() === "")
+      throw new TertuliaError("request_invalid", "There is nothing to send.", { remedy: "Send some text." });
+    const { ref, agent, rules } = await this.#roomFor(request);
+    const outcome = await this.#commit(agent, {
+      ...this.#base(request),
+      kind: "send",
+      text,
+      into: ref,
+      ...this.#sessionOf(request.sessionId, agent),
+      ttlMs: this.#ttlMs(agent),
+      share: request.share === true,
+      byAgent: request.as !== undefined,
+      rules,
+    });
+    if (outcome.kind === "sent") return { messageId: outcome.messageId, key: outcome.key, binding: outcome.bound };
+    if (outcome.kind === "duplicate" && outcome.messageId !== null) return this.#sentBefore(outcome.messageId, ref);
+    throw refusal(outcome);
+  }
+
+  /** The same send again says what the first one did, as it stands now. */
+  async #sentBefore(messageId: number, ref: ConversationRef) {
+    const key = ref.key;
+    const conversation = await this.#options.reader.conversation(key);
+    const bindings =
+      conversation === null ? [] : await this.#options.reader.bindings({ conversationId: conversation.id });
+    return { messageId, key, binding: bindings.find((binding) => binding.kind === "live") ?? null };
+  }
+
+  /** Sets or clears a binding of a room by hand (H4). */
+  async bind(request: BindRequest): Promise<{ key: string; binding: BindingRow | null; had: boolean }> {
+    const { change } = request;
+    const { ref, agent, rules } = this.#roomOf(request);
+    const outcome = await this.#commit(agent, {
+      ...this.#base(request),
+      kind: "bind",
+      conversation: ref,
+      change: change.kind === "clear" ? change : { ...change, ttlMs: this.#ttlMs(agent) },
+      share: request.share === true,
+      rules,
+    });
+    if (outcome.kind === "bound") return { key: outcome.key, binding: outcome.binding, had: true };
+    if (outcome.kind === "cleared") return { key: outcome.key, binding: null, had: outcome.had };
+    throw refusal(outcome);
+  }
+
+  /** R2: opens or closes a background job; says whether it was open. Throws what `admit` refuses. */
+  async job({ person, sessionId, id, title }: JobRequest): Promise<{ had: boolean }> {
+    const { ids, clock, config } = this.#options;
+    const outcome = await this.#commit(config.defaultAgent, {
+      kind: "job",
+      eventId: ids.token(),
+      freshId: ids.session(clock.now()),
+      by: person === null ? null : speakerOf(person),
+      sessionId,
+      id,
+      change: title === null ? { state: "closed" } : { state: "open", title: titleOf(title) || id },
+    });
+    if (outcome.kind === "job") return { had: outcome.had };
+    throw refusal(outcome);
+  }
+
+  #sessionOf(sessionId: string | null, agent: string): Pick<SendEvent, "sessionId" | "foreign"> {
+    const [, runtime, id] = /^(hermes):(.+)$/s.exec(sessionId ?? "") ?? [];
+    if (runtime === undefined || id === undefined) return { sessionId };
+    const own = this.#options.runtimeOf(agent);
+    if (own.kind === runtime) return { sessionId: null, foreign: { runtime, id, name: own.name } };
+    throw new TertuliaError(
+      "session_unknown",
+      `Agent ${agent} runs on ${own.kind}, not on ${runtime}: it has no session ${id}.`,
+    );
+  }
+
+  #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }): RoomOfAgent {
+    return spokenBy(agent, room, roomOf(this.#options.config, { room, person, agent }));
+  }
+
+  /** For a person by the person's rights, for an agent by its own reach. */
+  async #roomFor({ as: session, ...request }: SendRequest): Promise<RoomOfAgent> {
+    if (session === undefined) return this.#roomOf(request);
+    const { room } = request;
+    const { agent } = session;
+    const found = spokenBy(agent, room, findRoom(this.#options.config, { room, agent }));
+    if (await isInReach(found, session, this.#options)) return found;
+    throw new TertuliaError("forbidden", "An agent speaks in its session's own room or chat, and in its home.", {
+      remedy: "Send it with a person's token, or make that room the agent's home: home_room, or /sethome there.",
+    });
+  }
+
+  async #commit(agent: string, event: InboundEvent): Promise<AdmitOutcome> {
+    const [outcome] = await this.#options.intake.commit({ account: "bridge", platform: "console", agent }, [event]);
+    return outcome!;
+  }
+
+  #base({ person, eventId }: { person: Person; eventId?: string }) {
+    const { ids, clock } = this.#options;
+    return { ...(eventId === undefined ? {} : { eventId }), freshId: ids.session(clock.now()), by: speakerOf(person) };
+  }
+
+  #ttlMs(agent: string): number {
+    const { config } = this.#options;
+    return config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
+  }
+}
+
+function spokenBy(agent: string | undefined, room: string, found: RoomOfAgent): RoomOfAgent {
+  if (agent === undefined || agent === found.agent) return found;
+  throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
+}
+
+function refusal(outcome: AdmitOutcome): TertuliaError {
+  if (outcome.kind === "rejected") return new TertuliaError(outcome.code, outcome.sentence);
+  if (outcome.kind === "duplicate")
+    return new TertuliaError("idempotency_conflict", "This was sent before; it is not sent again.");
+  return new TertuliaError("internal", `A send came out of admit as ${outcome.kind}.`);
+}
