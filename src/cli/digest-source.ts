@@ -1,19 +1,14 @@
 import type { Config } from "../config/config.ts";
 import { type Digest, readDigest, settingsFrom } from "../digest/digest.ts";
 import { createOwnTalks, DIGEST_PERSON } from "../digest/own-talks.ts";
-import { TertuliaError } from "../errors.ts";
 import type { SessionsOfOthers } from "../store/store.ts";
 import { readState } from "./state.ts";
 
-/** The digest of our own store: the running gateway's, or that of its file. Throws `usage` where there is neither: nothing is no digest. */
-export async function ownDigest(config: Config): Promise<Digest> {
-  const digest = await readState<Digest>(config, {
+/** The digest of our own store: the running gateway's, or that of its file; null where there is neither. */
+export function ownDigest(config: Config): Promise<Digest | null> {
+  return readState<Digest>(config, {
     gateway: (client) => client.get("/api/digest"),
     file: (reader) => readDigest(createOwnTalks(reader), settingsFrom(config.digest), Date.now()),
-  });
-  if (digest !== null) return digest;
-  throw new TertuliaError("usage", `There is nothing to tell of: there is no state in ${config.home} yet.`, {
-    remedy: "Start the gateway with `tertulia start`, or name a state.db of Hermes with --state.",
   });
 }
 

@@ -13,6 +13,7 @@ import {
   uninstallDigest,
   writeDigest,
 } from "../digest/files.ts";
+import { type InstallNote, readNote, writeNote } from "../digest/install-note.ts";
 import { type Rendering, renderShown } from "../digest/render.ts";
 import { type Language, WORDS } from "../digest/words.ts";
 import { TertuliaError } from "../errors.ts";
@@ -33,6 +34,8 @@ export interface DigestFlags {
   readonly json?: boolean;
   readonly iAcceptGroupLeak?: boolean;
 }
+
+const EMPTY: Digest = { sections: [], notes: [] };
 
 /** Prints nothing when nothing has changed. */
 export async function digestRun(flags: DigestFlags): Promise<void> {
@@ -57,31 +60,40 @@ export async function digestShow(flags: DigestFlags): Promise<void> {
   output(printable([renderShown(digest, { ...rendering, idleMinutes, now: Date.now() }), ...notes].join("\n")));
 }
 
+/** Adds what is missing, and fills the files: what the next run finds is what they say already. */
 export async function digestInstall(flags: DigestFlags): Promise<void> {
-  const { home, lang } = await placed(flags);
-  const folder = homeOr(home, "--home");
+  const place = await placed(flags);
+  const folder = homeOr(place.home, "--home");
   const options = fileOptions(folder);
-  const state = stateOf(flags, folder);
-  const notes = await readersOf(state, flags, options.now);
-  const { files, warnings } = installDigest(lang, options);
+  const notes = await readersOf(place, options.now);
+  const { digest, rendering } = await readAt(place, options.now);
+  const installed = installDigest(place.lang, options);
+  const filled = writeDigest(digest ?? EMPTY, rendering, options);
+  writeNote(folder, place, options);
+  const files = [
+    ...installed.files,
+    ...filled.files.filter(({ file }) => installed.files.every((other) => other.file !== file)),
+  ];
+  const warnings = [...new Set([...notes, ...installed.warnings, ...filled.warnings])];
   const recipe = await import("../digest/hermes/cron-recipe.ts");
+  const { state, lang, owners } = place;
   const text = recipe.cronRecipe({
     home: folder,
     state: state ?? join(folder, "state.db"),
     lang,
-    owners: flags.owner ?? [],
+    owners,
     command: [process.execPath, process.argv[1] ?? "tertulia"],
   });
   if (flags.json) {
-    output(JSON.stringify({ files, warnings: [...notes, ...warnings], recipe: text }));
+    output(JSON.stringify({ files, warnings, recipe: text }));
     return;
   }
-  const said = [...files.map(changeLine), ...[...notes, ...warnings].map((warning) => `Note: ${warning}`)];
+  const said = [...files.map(changeLine), ...warnings.map((warning) => `Note: ${warning}`)];
   output(printable([...said, "", state === null ? recipe.withoutHermes(folder) : text].join("\n")));
 }
 
 export async function digestUninstall(flags: DigestFlags): Promise<void> {
-  const { home } = await placed(flags);
+  const home = flags.home ? absolute(flags.home) : (await configured(flags)).digest.home;
   const folder = homeOr(home, "--home");
   const files = uninstallDigest(fileOptions(folder));
   const { cronLeft } = await import("../digest/hermes/cron-recipe.ts");
@@ -91,8 +103,8 @@ export async function digestUninstall(flags: DigestFlags): Promise<void> {
 }
 
 /** D9: who else reads the files. Throws `digest_group_leak` unless that was accepted; else says it. */
-async function readersOf(state: string | null, flags: DigestFlags, now: number): Promise<string[]> {
-  const readers = state === null ? await ownReaders(flags) : await hermesReaders(state, flags, now);
+async function readersOf({ state, owners, config, flags }: Place, now: number): Promise<string[]> {
+  const readers = state === null ? await ownReaders(config) : await hermesReaders(state, owners, now);
   if (readers.length > 0 && flags.iAcceptGroupLeak !== true) {
     throw new TertuliaError(
       "digest_group_leak",
@@ -102,61 +114,92 @@ async function readersOf(state: string | null, flags: DigestFlags, now: number):
   return readers;
 }
 
-async function hermesReaders(path: string, flags: DigestFlags, now: number): Promise<string[]> {
+async function hermesReaders(path: string, owners: readonly string[], now: number): Promise<string[]> {
   const { otherReaders } = await import("../digest/hermes/other-readers.ts");
-  return otherReaders({ path, owners: ownersIn(flags), now });
+  return otherReaders({ path, owners, now });
 }
 
-async function ownReaders(flags: DigestFlags): Promise<string[]> {
-  const [config, own] = await Promise.all([configured(flags), import("./digest-source.ts")]);
-  return own.ownReaders(config);
+async function ownReaders(config: () => Promise<Config>): Promise<string[]> {
+  const own = await import("./digest-source.ts");
+  return own.ownReaders(await config());
 }
 
-interface Placed {
+/** Where the files are, and what they tell of. */
+interface Place extends InstallNote {
   readonly home: string | null;
   readonly lang: Language;
-  readonly config: Config | null;
+  readonly config: () => Promise<Config>;
+  readonly flags: DigestFlags;
 }
 
-/** Where the files are, and in which language. The configuration is asked only for what no flag says. */
-async function placed(flags: DigestFlags): Promise<Placed> {
-  const config = flags.home || flags.state !== undefined ? null : await configured(flags);
-  const home = flags.home ? absolute(flags.home) : (config?.digest.home ?? null);
-  return { home, lang: languageOf(flags.lang ?? config?.digest.lang ?? "en"), config };
+/**
+ * One rule for every command. A state.db of Hermes is read where `--state` names it, else the one that `install` was told of for this
+ * `--home`, else the one that stands in it; otherwise, and with the home of the configuration, it is our own store. The configuration is asked only
+ * for what nothing else says.
+ */
+async function placed(flags: DigestFlags): Promise<Place> {
+  const config = once(() => configured(flags));
+  const given = flags.home ? absolute(flags.home) : null;
+  const note = given === null ? null : readNote(given);
+  const state = flags.state === undefined ? (note?.state ?? stateIn(given)) : absolute(flags.state);
+  const home = given ?? (state === null ? (await config()).digest.home : null);
+  const lang = flags.lang ?? note?.lang ?? (state === null ? (await config()).digest.lang : "en");
+  const owners = flags.owner === undefined ? (note?.owners ?? []) : ownersIn(flags);
+  return { home, state, owners, lang: languageOf(lang), config, flags };
 }
 
-interface Gathered extends Placed {
+function stateIn(home: string | null): string | null {
+  const beside = home === null ? null : join(home, "state.db");
+  return beside !== null && existsSync(beside) ? beside : null;
+}
+
+function once<T>(call: () => Promise<T>): () => Promise<T> {
+  let called: Promise<T> | undefined;
+  return () => (called ??= call());
+}
+
+interface Gathered {
   readonly digest: Digest;
   readonly rendering: Rendering;
   readonly idleMinutes: number;
 }
 
-async function gathered(flags: DigestFlags): Promise<Gathered> {
-  if (flags.state !== undefined) {
-    const place = await placed(flags);
+/** `digest` is null where there is no state of our own yet. */
+async function readAt(
+  { state, owners, lang, config }: Place,
+  now: number,
+): Promise<Omit<Gathered, "digest"> & { digest: Digest | null }> {
+  if (state !== null) {
     const { createHermesTalks } = await import("../digest/hermes/talks.ts");
-    const source = createHermesTalks({ path: absolute(flags.state), owners: ownersIn(flags) });
-    const digest = await readDigest(source, DEFAULT_DIGEST, Date.now());
-    return { ...place, digest, rendering: { lang: place.lang }, idleMinutes: DEFAULT_DIGEST.idleMinutes };
+    const digest = await readDigest(createHermesTalks({ path: state, owners }), DEFAULT_DIGEST, now);
+    return { digest, rendering: { lang }, idleMinutes: DEFAULT_DIGEST.idleMinutes };
   }
-  const config = await configured(flags);
+  const own = await config();
   const { ownDigest } = await import("./digest-source.ts");
-  const home = flags.home ? absolute(flags.home) : config.digest.home;
-  const lang = languageOf(flags.lang ?? config.digest.lang);
-  const rendering = { lang, timezone: config.timezone };
-  return { home, lang, config, digest: await ownDigest(config), rendering, idleMinutes: config.digest.idleMinutes };
+  return {
+    digest: await ownDigest(own),
+    rendering: { lang, timezone: own.timezone },
+    idleMinutes: own.digest.idleMinutes,
+  };
+}
+
+/** Throws `usage` where there is no state of our own yet: nothing is no digest, and would take away what another run has written. */
+async function gathered(flags: DigestFlags): Promise<Gathered & { home: string | null }> {
+  const place = await placed(flags);
+  const { digest, ...rest } = await readAt(place, Date.now());
+  if (digest !== null) return { home: place.home, digest, ...rest };
+  throw new TertuliaError(
+    "usage",
+    `There is nothing to tell of: there is no state in ${(await place.config()).home} yet.`,
+    {
+      remedy: "Start the gateway with `tertulia start`, or name a state.db of Hermes with --state.",
+    },
+  );
 }
 
 async function configured({ config }: DigestFlags): Promise<Config> {
   const { loadConfig } = await import("../config/config.ts");
   return loadConfig({ flags: { config } });
-}
-
-/** Hermes' file: the one that is named, else the one of the home. */
-function stateOf({ state }: DigestFlags, home: string): string | null {
-  if (state !== undefined) return absolute(state);
-  const beside = join(home, "state.db");
-  return existsSync(beside) ? beside : null;
 }
 
 function languageOf(lang: string): Language {

@@ -3,6 +3,7 @@ import { basename, dirname, join } from "node:path";
 import type { ChannelStatus } from "../channel/channel.ts";
 import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../config/config.ts";
 import { silentPlatforms } from "../config/reload.ts";
+import { blockProblem, lookAtBlock } from "../digest/files.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { createRuntimes } from "../gateway/runtimes.ts";
 import { trustedUid } from "../http/peer.ts";
@@ -92,6 +93,7 @@ async function stateFindings(config: Config): Promise<readonly Finding[]> {
     ...forwarderFindings(config),
     ...silentPlatforms(config).map(silenceFinding),
     ...shellFindings(config),
+    ...digestFindings(config),
   ];
 }
 
@@ -319,6 +321,24 @@ async function agentFinding(config: Config, { name, runtime: runtimeName }: Agen
     return failed(check, cause);
   } finally {
     await runtime.close();
+  }
+}
+
+/** D7: whether what the gateway writes for other doors reaches its reader. */
+function digestFindings({ digest: { home } }: Config): readonly Finding[] {
+  const check = "digest";
+  if (home === null) return [];
+  try {
+    const { files, warnings } = lookAtBlock(home);
+    const problem = blockProblem(home, files);
+    if (problem !== null) return [failed(check, problem)];
+    if (warnings.length > 0) return warnings.map((text) => ({ check, state: "warn", text }));
+    const isThere = files.every(({ change }) => change === "unchanged");
+    if (isThere) return [{ check, state: "ok", text: `${home} has its block` }];
+    const text = `${home} has no AGENTS.md with a block: only DIGEST.md is written.`;
+    return [{ check, state: "warn", text, remedy: "`tertulia digest install` adds it." }];
+  } catch (cause) {
+    return [failed(check, cause)];
   }
 }
 

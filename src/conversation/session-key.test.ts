@@ -696,3 +696,20 @@ describe("names", () => {
     expect(refusalOf(() => decide({ agent: text, source: { chatId: "1" } })).message).toContain("agent");
   });
 });
+
+// The kind: what a header would cut off a key stands in it in another form.
+describe("F-HTTP-09 K19 keys come whole through a header", () => {
+  it.each([
+    ["a ", "owner%2Fa%20"],
+    [" ", "owner%2F%20"],
+    ["a  ", "owner%2Fa %20"],
+    [" a b", "owner%2F a b"],
+  ])("F-HTTP-09 K19 of a conversation named %j", (name, written) => {
+    const chatId = localDoorChatId("owner", name);
+    const parts = { form: "chat", agent: "main", platform: "http", chatType: "dm", chatId } as const;
+    const key = buildSessionKey(parts);
+    expect(key).toBe(`agent:main:http:dm:${written}`);
+    expect(parseSessionKey(key)).toStrictEqual(parts);
+    expect(key.trim()).toBe(key);
+  });
+});

@@ -15,16 +15,18 @@ export interface DigestRow {
   readonly at: number | null;
 }
 
-/** The most recently active session of one platform, with its last rows. */
+/** The most recently active session of one platform, and of one agent there where several speak; with its last rows. */
 export interface Talk {
   readonly platform: string;
+  /** Only where the user talks to several agents. */
+  readonly agent?: string;
   readonly sessionId: string;
   readonly rows: readonly DigestRow[];
 }
 
 /** Where rows come from. */
 export interface DigestSource {
-  /** One talk a platform. `rows` is how many raw rows are looked at; at least one line of a user is looked for beyond them. */
+  /** One talk a platform, and an agent where there are several. `rows` is how many raw rows are looked at; at least one line of a user is looked for beyond them. */
   talks(query: TalksQuery): Promise<Talks>;
 }
 export interface TalksQuery {
@@ -47,6 +49,7 @@ export interface Pair {
 
 export interface Section {
   readonly platform: string;
+  readonly agent?: string;
   readonly sessionId: string;
   /** Of the last line said; null where no row has a time. */
   readonly lastAt: number | null;
@@ -55,7 +58,7 @@ export interface Section {
 }
 
 export interface Digest {
-  /** By platform. */
+  /** By platform and agent. */
   readonly sections: readonly Section[];
   readonly notes: readonly string[];
 }
@@ -91,16 +94,17 @@ export async function readDigest(source: DigestSource, settings: DigestSettings,
     const section = sectionOf(talk, settings);
     return section === null ? [] : [section];
   });
-  sections.sort((a, b) => (a.platform < b.platform ? -1 : 1));
+  const nameOf = ({ platform, agent = "" }: Section): string => `${platform} ${agent}`;
+  sections.sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
   return { sections, notes };
 }
 
-export function sectionOf({ platform, sessionId, rows }: Talk, settings: DigestSettings): Section | null {
+export function sectionOf({ rows, ...talk }: Talk, settings: DigestSettings): Section | null {
   const segment = lastSegment(withoutNoise(rows, settings.noise), settings.idleMinutes * 60_000);
   const pairs = pairsOf(segment, settings.limit);
   if (pairs.length === 0) return null;
   const said = segment.findLast((row) => row.role !== "other" && row.at !== null);
-  return { platform, sessionId, lastAt: said?.at ?? null, pairs };
+  return { ...talk, lastAt: said?.at ?? null, pairs };
 }
 
 export function withoutNoise<R extends DigestRow>(rows: readonly R[], noise: readonly string[]): readonly R[] {

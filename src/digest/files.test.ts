@@ -338,6 +338,18 @@ describe("D7: install and uninstall", () => {
     }
   });
 
+  /** F-HER-04: said in each language, and in a guide that an earlier version installed. */
+  test.each([
+    ["en", "Where there is no such line, this is a terminal of Hermes' own."],
+    ["zh", "没有这一行，就是 Hermes 自己的终端"],
+  ] as const)("F-HER-04 D10: the guide (%s) says what the absence of a Source: line means", (lang, sentence) => {
+    installDigest(lang, options());
+    expect(read("SOUL.md")).toContain(sentence);
+    writeFileSync(path("SOUL.md"), read("SOUL.md").replace(sentence, ""));
+    installDigest(lang, options());
+    expect(read("SOUL.md")).toContain(sentence);
+  });
+
   test("D7: a home inside a program's folder is refused, whichever sign of it there is", () => {
     for (const sign of ["hermes_state.py", "pyproject.toml", "package.json"]) {
       const tree = path(sign.replace(/\W/g, "-"));

@@ -5,6 +5,7 @@ import {
   addBlock,
   type Damage,
   DIGEST_MARKERS,
+  type Found,
   fillBlock,
   findBlock,
   GUIDE_MARKERS,
@@ -12,6 +13,7 @@ import {
   removeBlock,
 } from "./block.ts";
 import type { Digest } from "./digest.ts";
+import { removeNote } from "./install-note.ts";
 import { lengthOf, type Rendering, renderCompact, renderFull } from "./render.ts";
 import { type ReplaceOptions, readBytes, replaceFile } from "./replace-file.ts";
 import { type Language, WORDS, type Words } from "./words.ts";
@@ -117,15 +119,26 @@ function inBlock(path: string, markers: Markers, content: string, options: FileO
     (bytes) => {
       if (bytes === null) return null;
       const block = findBlock(bytes, markers);
-      if (block.kind === "damaged") result = { change: "damaged", why: block.why };
-      if (block.kind === "absent") result = { change: block.isQuoted ? "only quoted" : "no block" };
-      if (block.kind !== "block") return null;
-      result = { change: "unchanged" };
-      return fillBlock(bytes, block, content);
+      result = untouched(block);
+      return block.kind === "block" ? fillBlock(bytes, block, content) : null;
     },
     replacing(options),
   );
   return isWritten ? { change: "written" } : result;
+}
+
+function untouched(block: Found): BlockChange {
+  if (block.kind === "damaged") return { change: "damaged", why: block.why };
+  if (block.kind === "absent") return { change: block.isQuoted ? "only quoted" : "no block" };
+  return { change: "unchanged" };
+}
+
+/** How the block of a home stands, and what keeps it from its reader. Changes nothing. Throws `digest_home`. */
+export function lookAtBlock(home: string): Written {
+  requireHome(home);
+  const bytes = readBytes(join(home, AGENTS));
+  const block: BlockChange = bytes === null ? { change: "no file" } : untouched(findBlock(bytes, DIGEST_MARKERS));
+  return { files: [{ file: AGENTS, ...block }], warnings: digestWarnings(home) };
 }
 
 /** Adds markers and guide where there are none. Throws `digest_damaged` before anything is changed. */
@@ -208,8 +221,11 @@ export function uninstallDigest(options: FileOptions): readonly FileChange[] {
     const soul = join(home, SOUL);
     requireWhole(agents, DIGEST_MARKERS);
     requireWhole(soul, GUIDE_MARKERS);
+    const full = removeFull(join(home, FULL));
+    const folder = join(home, dirname(FULL));
+    if ((removeNote(home) || full === "removed") && readdirSync(folder).length === 0) rmdirSync(folder);
     return [
-      { file: FULL, change: removeFull(join(home, FULL)) },
+      { file: FULL, change: full },
       { file: AGENTS, change: takeOut(agents, DIGEST_MARKERS, DIGEST_LABEL, options) },
       { file: SOUL, change: takeOut(soul, GUIDE_MARKERS, GUIDE_LABEL, options) },
     ];
@@ -222,8 +238,6 @@ function removeFull(path: string): "removed" | "unchanged" | "no file" {
   // Somebody else's, or written by hand.
   if (!Object.values(WORDS).some(({ title }) => bytes.toString("utf8").startsWith(`# ${title}\n`))) return "unchanged";
   rmSync(path);
-  const folder = dirname(path);
-  if (readdirSync(folder).length === 0) rmdirSync(folder);
   return "removed";
 }
 
@@ -272,7 +286,7 @@ function requireFolder(home: string): void {
 }
 
 /** D7: Hermes reads no context file inside its own program's folder, and the next update would take ours away. */
-export function requireHome(home: string): void {
+function requireHome(home: string): void {
   requireFolder(home);
   const tree = installTreeOf(realpathSync(home));
   if (tree === null) return;

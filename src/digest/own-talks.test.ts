@@ -13,7 +13,12 @@ function talksOf(sessions: Readonly<Record<string, readonly string[]>>) {
   }));
   return createOwnTalks({
     directSessions: async () =>
-      rows.map((one) => ({ sessionId: one.sessionId, platform: "telegram", lastAt: one.rows.at(-1)?.at ?? 0 })),
+      rows.map((one) => ({
+        sessionId: one.sessionId,
+        agent: "main",
+        platform: "telegram",
+        lastAt: one.rows.at(-1)?.at ?? 0,
+      })),
     directRows: async ({ sessionId }) => rows.find((one) => one.sessionId === sessionId)?.rows ?? [],
   });
 }

@@ -1,5 +1,5 @@
 import { describeSpan } from "../util/span.ts";
-import { type Digest, type Pair, type Section, shortened } from "./digest.ts";
+import { type Digest, type Section, shortened } from "./digest.ts";
 import { type Language, WORDS, type Words } from "./words.ts";
 
 /** D5, in code points. */
@@ -52,9 +52,7 @@ export function renderShown(
   };
   return fitted(digest, FULL_MOST, (sections) =>
     sections
-      .map((section) =>
-        [`${nameOf(section)}: ${state(section)}`, ...pairLines(section.pairs, words, FULL_LINE)].join("\n"),
-      )
+      .map((section) => [`${nameOf(section)}: ${state(section)}`, ...pairLines(section, words, FULL_LINE)].join("\n"))
       .join("\n\n"),
   );
 }
@@ -69,21 +67,25 @@ function sectionTexts(
   if (sections.length === 0) return [`${words.nothing}\n`];
   return sections.map((section) => {
     const time = section.lastAt === null ? words.timeless : words.lastSaid(timeOf(section.lastAt, timezone));
-    return `${[`${mark} ${nameOf(section)} · ${time}`, "", ...pairLines(section.pairs, words, line)].join("\n")}\n`;
+    return `${[`${mark} ${nameOf(section)} · ${time}`, "", ...pairLines(section, words, line)].join("\n")}\n`;
   });
 }
 
-function pairLines(pairs: readonly Pair[], words: Words, most: number): string[] {
+function pairLines({ pairs, agent }: Section, words: Words, most: number): string[] {
+  const speaker = agent === undefined ? words.agent : plain(agent);
   return pairs.flatMap(({ user, reply }) => [
     ...(user === null ? [] : [`- ${words.user}: ${shortened(user, most)}`]),
-    ...(reply === null ? [] : [`${user === null ? "- " : "  "}${words.agent}: ${shortened(reply, most)}`]),
+    ...(reply === null ? [] : [`${user === null ? "- " : "  "}${speaker}: ${shortened(reply, most)}`]),
   ]);
 }
 
-/** A source's name is what somebody configured: one line, short, and no mark of ours. */
-function nameOf({ platform }: Section): string {
-  const plain = platform.replace(/[^\p{L}\p{N}_. -]+/gu, " ").trim();
-  return shortened(plain || "?", NAME);
+function nameOf({ platform, agent }: Section): string {
+  return agent === undefined ? plain(platform) : `${plain(platform)} · ${plain(agent)}`;
+}
+
+/** A name is what somebody configured: one line, short, and no mark of ours. */
+function plain(name: string): string {
+  return shortened(name.replace(/[^\p{L}\p{N}_. -]+/gu, " ").trim() || "?", NAME);
 }
 
 /** D5: the oldest pair of all goes first, until the rest has room. */

@@ -266,7 +266,9 @@ export class Gateway {
     // Over ACP a Hermes goes on only with sessions that began there: those of its other doors are reached by its API (H13).
     const ownRuntimeOf = (agent: string) => {
       const name = this.#config.agents[agent]?.runtime ?? "none";
-      return { name, kind: this.#config.runtimes[name]?.kind ?? "none" };
+      const runtime = this.#runtimes.get(name);
+      const lookUp = runtime?.lookUp?.bind(runtime);
+      return { name, kind: this.#config.runtimes[name]?.kind ?? "none", ...(lookUp === undefined ? {} : { lookUp }) };
     };
     this.#bridge = new Bridge(live({ ...parts, runtimeOf: ownRuntimeOf }));
     this.#digestKeeper = this.#createDigestKeeper(config);

@@ -5,7 +5,7 @@ import type { Log } from "../util/log.ts";
 /** A slip of the fingers costs nothing; a search does. */
 const FREE = 10;
 const FIRST_MS = 100;
-const LONGEST_MS = 5_000;
+const LONGEST_MS = 500;
 /** An address without a failure for so long begins anew. */
 const FORGET_MS = 60_000;
 const MOST_ADDRESSES = 1_000;
@@ -19,7 +19,7 @@ interface Failures {
 
 /**
  * FailedTokens: what is done about tokens that are presented and not known (A12). Each is counted for the address it came from; from the
- * eleventh in a row on its answer waits, twice as long each time, and when too many wait the next is refused at once. Known tokens are
+ * eleventh in a row on its answer waits, up to half a second, and when too many wait the next is refused at once. Known tokens are
  * never slowed.
  */
 export class FailedTokens {

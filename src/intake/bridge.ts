@@ -3,6 +3,7 @@ import { type Person, speakerOf } from "../conversation/person.ts";
 import { titleOf } from "../conversation/title.ts";
 import { TertuliaError } from "../errors.ts";
 import { cleanText } from "../message/source.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import type {
   AdmitOutcome,
   BindingRow,
@@ -62,8 +63,8 @@ export interface BridgeOptions {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly intake: EventIntake;
-  /** The kind of an agent's runtime, and its name. */
-  readonly runtimeOf: (agent: string) => { readonly kind: string; readonly name: string };
+  /** The kind of an agent's runtime, and its name; `lookUp` where it has sessions of its own to go on with. */
+  readonly runtimeOf: (agent: string) => Pick<Runtime, "name" | "lookUp"> & { readonly kind: string };
 }
 
 export class Bridge {
@@ -84,7 +85,7 @@ export class Bridge {
       kind: "send",
       text,
       into: ref,
-      ...this.#sessionOf(request.sessionId, agent),
+      ...(await this.#sessionOf(request.sessionId, { agent, person: request.person })),
       ttlMs: this.#ttlMs(agent),
       share: request.share === true,
       byAgent: request.as !== undefined,
@@ -108,11 +109,15 @@ export class Bridge {
   async bind(request: BindRequest): Promise<{ key: string; binding: BindingRow | null; had: boolean }> {
     const { change } = request;
     const { ref, agent, rules } = this.#roomOf(request);
+    const to = async (sessionId: string) => ({
+      ...(await this.#sessionOf(sessionId, { agent, person: request.person })),
+      ttlMs: this.#ttlMs(agent),
+    });
     const outcome = await this.#commit(agent, {
       ...this.#base(request),
       kind: "bind",
       conversation: ref,
-      change: change.kind === "clear" ? change : { ...change, ttlMs: this.#ttlMs(agent) },
+      change: change.kind === "clear" ? change : { ...change, ...(await to(change.sessionId)) },
       share: request.share === true,
       rules,
     });
@@ -137,15 +142,26 @@ export class Bridge {
     throw refusal(outcome);
   }
 
-  #sessionOf(sessionId: string | null, agent: string): Pick<SendEvent, "sessionId" | "foreign"> {
-    const [, runtime, id] = /^(hermes):(.+)$/s.exec(sessionId ?? "") ?? [];
-    if (runtime === undefined || id === undefined) return { sessionId };
+  /**
+   * H13: a session of Hermes' own is asked for before anything is said, so that none is opened that Hermes does not have. Throws
+   * `session_unknown`, `session_ended`, `runtime_failed`.
+   */
+  async #sessionOf(
+    sessionId: string | null,
+    { agent, person }: { agent: string; person: Person },
+  ): Promise<Pick<SendEvent, "sessionId" | "foreign">> {
+    const [, kind, id] = /^(hermes):(.*)$/s.exec(sessionId ?? "") ?? [];
+    if (kind === undefined || id === undefined) return { sessionId };
     const own = this.#options.runtimeOf(agent);
-    if (own.kind === runtime) return { sessionId: null, foreign: { runtime, id, name: own.name } };
-    throw new TertuliaError(
-      "session_unknown",
-      `Agent ${agent} runs on ${own.kind}, not on ${runtime}: it has no session ${id}.`,
-    );
+    if (own.kind !== kind)
+      throw new TertuliaError(
+        "session_unknown",
+        `Agent ${agent} runs on ${own.kind}, not on ${kind}: it has no session ${shown(id)}.`,
+        { remedy: OF_OTHER_PROGRAMS },
+      );
+    // Only the owner brings one in: to others it is refused unasked, whether or not it is there.
+    if (person.role === "owner") await mustStand(id, agent, own);
+    return { sessionId: null, foreign: { runtime: kind, id, name: own.name } };
   }
 
   #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }): RoomOfAgent {
@@ -183,6 +199,35 @@ export class Bridge {
 function spokenBy(agent: string | undefined, room: string, found: RoomOfAgent): RoomOfAgent {
   if (agent === undefined || agent === found.agent) return found;
   throw new TertuliaError("agent_mismatch", `In ${room} speaks agent ${found.agent}, not ${agent}.`);
+}
+
+const OF_OTHER_PROGRAMS =
+  "Name a session of this gateway (`tertulia sessions list`); those of Hermes' own are for agents with a runtime of `kind: hermes`.";
+
+/** Throws where a session of the agent's own program does not go on there. */
+async function mustStand(id: string, agent: string, { lookUp }: Pick<Runtime, "lookUp">): Promise<void> {
+  const standing = await lookUp?.(id);
+  if (standing === undefined)
+    throw new TertuliaError(
+      "runtime_failed",
+      `The runtime of agent ${agent} cannot be asked for session ${shown(id)}.`,
+      {
+        remedy: OF_OTHER_PROGRAMS,
+      },
+    );
+  if (standing === "unknown")
+    throw new TertuliaError("session_unknown", `The Hermes of agent ${agent} has no session ${shown(id)}.`, {
+      remedy: "`hermes sessions list` shows those it has; with --no-session the words are said and nothing is bound.",
+    });
+  if (standing === "ended")
+    throw new TertuliaError("session_ended", `Session ${shown(id)} has ended in the Hermes of agent ${agent}.`, {
+      remedy: "Name a session that goes on; `hermes sessions list` shows them.",
+    });
+}
+
+/** As a sentence can hold it. */
+function shown(id: string): string {
+  return /^[\x21-\x7e]{1,120}$/.test(id) ? id : JSON.stringify(id.slice(0, 120));
 }
 
 function refusal(outcome: AdmitOutcome): TertuliaError {

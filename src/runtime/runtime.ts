@@ -13,6 +13,11 @@ export interface Runtime {
   /** Resume, else load, else new with the primer; `how` says which. The caller closes what it opened (park). */
   open(request: OpenRequest): Promise<AgentSession>;
   probe(signal: AbortSignal): Promise<RuntimeProbe>;
+  /**
+   * H13: how a session stands that the agent's program had without us. Absent where such sessions cannot be gone on with. Throws
+   * `runtime_failed` where it cannot be asked. Ends with `close`.
+   */
+  lookUp?(ref: string): Promise<ForeignStanding>;
   /** The session will not be opened again. Safe to repeat. */
   forget(ref: string): Promise<void>;
   /** The plain id by which it knows a session, for people and other programs; null where it has none. Without it the ref is that id. */
@@ -20,6 +25,9 @@ export interface Runtime {
   /** Ends everything; nothing of it lives on afterwards (B8). */
   close(): Promise<void>;
 }
+
+/** `ended`: by a person or a clock of that program; it has its words, and takes no more. */
+export type ForeignStanding = "open" | "ended" | "unknown";
 
 export interface RuntimeProbe {
   readonly ok: boolean;

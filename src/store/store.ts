@@ -212,8 +212,8 @@ export interface SendEvent extends EventBase {
   /** Null: nothing is bound (H5). */
   readonly sessionId: string | null;
   readonly ttlMs: number;
-  /** Instead of `sessionId`: a session of a runtime's own, by its id there, which is opened here under it (H13). `name`: of that agent's runtime. */
-  readonly foreign?: { readonly runtime: string; readonly id: string; readonly name: string };
+  /** Instead of `sessionId`. */
+  readonly foreign?: ForeignRef;
   /** Said by the sender: others read along, and may (H7). */
   readonly share?: boolean;
   /** By the session's agent itself: it binds only where sharing is configured, never by its own word (H7). */
@@ -221,12 +221,26 @@ export interface SendEvent extends EventBase {
   readonly rules: AdmitRules;
 }
 
+/** A session of a runtime's own, by its id there, which is opened here under it (H13). `name`: of that agent's runtime. */
+export interface ForeignRef {
+  readonly runtime: string;
+  readonly id: string;
+  readonly name: string;
+}
+
 export interface BindEvent extends EventBase {
   readonly kind: "bind";
   readonly by: Speaker;
   readonly conversation: ConversationRef;
   readonly change:
-    | { readonly kind: "set"; readonly binding: "live" | "pinned"; readonly sessionId: string; readonly ttlMs: number }
+    | {
+        readonly kind: "set";
+        readonly binding: "live" | "pinned";
+        /** Null with `foreign`. */
+        readonly sessionId: string | null;
+        readonly foreign?: ForeignRef;
+        readonly ttlMs: number;
+      }
     | { readonly kind: "clear" };
   readonly share?: boolean;
   readonly rules: AdmitRules;
@@ -894,6 +908,7 @@ export interface SessionsOfOthers {
 }
 export interface DirectSession {
   readonly sessionId: string;
+  readonly agent: string;
   readonly platform: Platform;
   readonly lastAt: number;
 }

@@ -492,6 +492,30 @@ describe("doctor", () => {
     expect(out).toMatch(/content +SQLite finds no damage/);
   });
 
+  test("F-DIG-02 D7: an AGENTS.md beyond what its reader shows, without a block, or with a damaged one is said; a shorter one is ok", async () => {
+    const files = join(folder.path, "files");
+    file("config.yaml", `${ROOMS}digest: { home: ${files} }\n`);
+    const block = "<!-- CROSS-PLATFORM:BEGIN -->\nx\n<!-- CROSS-PLATFORM:END -->\n";
+    const of = async (agents: string | null): Promise<Finding | undefined> => {
+      if (agents !== null) writeFileSync(join(files, "AGENTS.md"), agents);
+      return (await findings()).of("digest");
+    };
+    expect(await of(null)).toMatchObject({ state: "fail", text: `There is no folder ${files}.` });
+    mkdirSync(files);
+    expect(await of(null)).toMatchObject({ state: "warn", remedy: expect.stringContaining("digest install") });
+    expect(await of("by hand\n")).toMatchObject({ state: "warn", text: expect.stringContaining("no AGENTS.md with") });
+    expect(await of(block)).toMatchObject({ state: "ok" });
+    expect(await of(block + "字".repeat(20_000 - block.length))).toMatchObject({ state: "ok" });
+    expect(await of(block + "字".repeat(20_001 - block.length))).toMatchObject({
+      state: "warn",
+      text: expect.stringContaining("more than 20,000 characters"),
+    });
+    expect(await of(block.replace("END", "BEGIN"))).toMatchObject({
+      state: "fail",
+      text: expect.stringContaining("is damaged"),
+    });
+  });
+
   test("F-ACP-04 E4 folders of sessions are counted, and those of sessions that are gone are named, however many", async () => {
     await start();
     const session = await say("hello");

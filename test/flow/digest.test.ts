@@ -64,6 +64,71 @@ describe("D1: inside the gateway", () => {
     }),
   );
 
+  /** F-DIG-06: agents at one door, at different doors, one of them silent; and one agent alone, as before. */
+  describe("F-DIG-06 who spoke is said", () => {
+    const TWO = { agents: { mohe: { runtime: { kind: "demo" } }, zhiwei: { runtime: { kind: "demo" } } } };
+    const both = async (tell: (story: Story) => Promise<void>, digest: Record<string, unknown> = {}): Promise<void> => {
+      const story = await Story.begin({
+        config: { timezone: "UTC", default_agent: "mohe", digest: { home, ...digest }, ...TWO },
+      });
+      try {
+        await tell(story);
+        await story.end();
+      } finally {
+        await story.clear();
+      }
+    };
+    const headings = (text: string): string[] =>
+      [...text.matchAll(/^#{2,3} (.+) · last said/gm)].map(([, name]) => name!);
+
+    test("F-DIG-06 D2: at one door each agent has a section under its name, and its lines carry it", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "zhiwei" }).asks("say I keep the accounts");
+        await story.alice("console", { agent: "mohe" }).asks("say the plan is Friday");
+        await story.passes(5 * MINUTE);
+        writeFileSync(file("AGENTS.md"), "<!-- CROSS-PLATFORM:BEGIN -->\n<!-- CROSS-PLATFORM:END -->\n");
+        await story.passes(5 * MINUTE);
+        for (const text of [full(), read("AGENTS.md")]) {
+          expect(headings(text)).toEqual(["terminal · mohe", "terminal · zhiwei"]);
+          expect(text).toContain("- User: say the plan is Friday\n  mohe: the plan is Friday");
+          expect(text).toContain("- User: say I keep the accounts\n  zhiwei: I keep the accounts");
+          expect(text).not.toContain("Agent:");
+        }
+      }));
+
+    test("F-DIG-06 D2: of each agent and door it is the last talk; at different doors too", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "mohe" }).asks("say at the terminal");
+        await story.alice("web", { agent: "mohe" }).asks("say at the page");
+        await story.alice("web", { agent: "zhiwei" }).asks("say it is me");
+        await story.passes(20 * MINUTE);
+        await story.alice("web", { agent: "zhiwei" }).asks("say me again");
+        await story.passes(5 * MINUTE);
+        expect(headings(full())).toEqual(["terminal · mohe", "web · mohe", "web · zhiwei"]);
+        expect(full()).toContain("zhiwei: me again");
+        expect(full()).not.toContain("it is me");
+      }));
+
+    test("F-DIG-06 D2: in Chinese the name stands where the word for an agent stood", () =>
+      both(
+        async (story) => {
+          await story.alice("console", { agent: "mohe" }).asks("say one");
+          await story.alice("web", { agent: "zhiwei" }).asks("say two");
+          await story.passes(5 * MINUTE);
+          expect(full()).toContain("- 用户: say two\n  zhiwei: two");
+        },
+        { lang: "zh" },
+      ));
+
+    test("F-DIG-06 D2: where only one of them was ever spoken to, nothing is named", () =>
+      both(async (story) => {
+        await story.alice("console", { agent: "zhiwei" }).asks("say alone");
+        await story.passes(5 * MINUTE);
+        expect(headings(full())).toEqual(["terminal"]);
+        expect(full()).toContain("  Agent: alone");
+      }));
+  });
+
   test(
     "D2: after a pause only what was said since is told of a door; D6: secrets are masked",
     kept(async (story) => {
@@ -217,7 +282,10 @@ describe("D1: the command, and our own store", () => {
     process.env.TERTULIA_HOME = state;
     try {
       await start();
+      // F-DIG-05: there is no Hermes in this home, so our own state is told, by install at once.
       expect(await call("digest", "install", "--home", home)).toMatchObject({ code: 0 });
+      expect(full()).toContain("from the terminal");
+      expect(await call("digest", "run", "--home", home)).toEqual({ code: 0, out: "", err: "" });
       expect(await call("digest", "uninstall", "--home", home)).toMatchObject({ code: 0 });
       const said = await gateway!.gateway.say({
         person: { id: "bob", role: "member" },
@@ -290,7 +358,7 @@ describe("D1: the command, beside Hermes", () => {
     expect(installed.out).toContain("AGENTS.md: created");
     expect(installed.out).toContain('hermes cron create "every 5m"');
     expect(installed.out).toContain("--no-agent --deliver local");
-    expect((await call("run")).out).toBe("shared-context/DIGEST.md: written\nAGENTS.md: written\n");
+    expect(installed.out).toContain("shared-context/DIGEST.md: written");
     for (let run = 0; run < 3; run++) expect(await call("run")).toEqual({ code: 0, out: "", err: "" });
     expect(full()).toContain("- User: said at Telegram\n  Agent: heard");
     expect(read("AGENTS.md")).toContain("- User: said at Telegram\n  Agent: heard");
@@ -331,6 +399,80 @@ describe("D1: the command, beside Hermes", () => {
     expect(err).toContain("is damaged: the end marker is missing. The file was not changed.");
     expect(read("AGENTS.md")).toBe("<!-- CROSS-PLATFORM:BEGIN -->\nmine\n");
     expect(full()).toContain("said at Telegram");
+  });
+
+  /** F-DIG-05: each way a home can be named, and what install, run and show find by it. */
+  describe("F-DIG-05 install fills the files, and every command finds the same", () => {
+    const at = (verb: string, ...argv: string[]): Promise<Called> => tertulia("digest", verb, "--home", home, ...argv);
+    const other = (): string => join(folder.path, "elsewhere.db");
+    function elsewhere(): HermesState {
+      const state = hermesState(other());
+      const session = state.session({
+        id: "w",
+        source: "weixin",
+        chat_type: "dm",
+        user_id: "7",
+        started_at: now - 300,
+      });
+      state.message(session, "user", "said elsewhere", now - 100);
+      return state;
+    }
+
+    test("F-DIG-05 D7: a state.db in the home is read by all of them without a word of it", async () => {
+      expect(await at("install")).toMatchObject({ code: 0, err: "" });
+      expect(full()).toContain("- User: said at Telegram\n  Agent: heard");
+      expect(read("AGENTS.md")).toContain("- User: said at Telegram\n  Agent: heard");
+      expect(await at("run")).toEqual({ code: 0, out: "", err: "" });
+      hermes.message("t", "user", "one more", now - 60);
+      expect((await at("run")).out).toBe("shared-context/DIGEST.md: written\nAGENTS.md: written\n");
+      expect((await at("show")).out).toContain("one more");
+    });
+
+    test("F-DIG-05 D7: a home without an install finds its own state.db too", async () => {
+      expect((await at("run")).out).toContain("shared-context/DIGEST.md: written");
+      expect(full()).toContain("said at Telegram");
+    });
+
+    test("F-DIG-05 D7: what install was told of state, owners and language holds for later calls by the home", async () => {
+      const state = elsewhere();
+      try {
+        state.session({ id: "x", source: "weixin", chat_type: "dm", user_id: "8" });
+        const said = ["--state", other(), "--owner", "weixin:7", "--lang", "zh", "--i-accept-group-leak"];
+        expect(await at("install", ...said)).toMatchObject({ code: 0 });
+        expect(full()).toContain("- 用户: said elsewhere");
+        expect(await at("run")).toEqual({ code: 0, out: "", err: "" });
+        expect((await at("show")).out).toMatch(/^weixin: 进行中/);
+        expect((await at("show", "--lang", "en")).out).toMatch(/^weixin: in progress/);
+        expect((await at("show", "--state", file("state.db"))).out).toMatch(/^telegram/);
+        // Installed anew without words it stays what it was; uninstalled, it is forgotten.
+        expect(await at("install", "--i-accept-group-leak")).toMatchObject({ code: 0 });
+        expect(full()).toContain("said elsewhere");
+        expect(await at("uninstall")).toMatchObject({ code: 0 });
+        expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);
+        expect((await at("show")).out).toMatch(/^telegram: in progress/);
+      } finally {
+        state.close();
+      }
+    });
+
+    test("F-DIG-05 D7: a home that is not absolute, or has a slash at its end, is the same home", async () => {
+      expect(await tertulia("digest", "install", "--home", `${home}/`)).toMatchObject({ code: 0 });
+      expect(await at("run")).toEqual({ code: 0, out: "", err: "" });
+    });
+
+    test("F-DIG-05 D7: what install could not read it says, and nothing is left", async () => {
+      expect(await at("install", "--state", file("none.db"))).toMatchObject({ code: 3 });
+      expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);
+    });
+
+    test("F-DIG-05 E3: a damaged note of it is said with its remedy", async () => {
+      expect(await at("install")).toMatchObject({ code: 0 });
+      for (const damage of ["", "{", "[]", '{"state":1}']) {
+        writeFileSync(file("shared-context", "tertulia-digest.json"), damage);
+        expect(await at("run")).toMatchObject({ code: 2, err: expect.stringMatching(/is damaged(.|\n)*install/) });
+      }
+      expect(await at("uninstall")).toMatchObject({ code: 0 });
+    });
   });
 
   test("E2: what is not allowed is said", async () => {

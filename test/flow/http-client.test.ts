@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import OpenAI from "openai";
 import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
@@ -77,15 +78,16 @@ describe("F-HTTP-01 streams are never silent for long", () => {
   );
 
   test(
-    "F-HTTP-01 O6: so has the stream of events",
+    "F-HTTP-01 O6: the stream of events has an event as often",
     httpStory(async (stage) => {
-      vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
       const wire = stage.connect();
       wire.send(bytesOf("GET", "/api/events", { Host: "localhost" }));
       await wire.received("event: hello");
       vi.advanceTimersByTime(15_000);
-      await wire.received(BEAT);
+      await wire.received("event: keepalive");
       wire.vanish();
+      vi.useRealTimers();
     }),
   );
 });
@@ -287,6 +289,18 @@ describe("F-HTTP-09 names come back as they were handed out", () => {
     }),
   );
 });
+
+test(
+  "F-HTTP-09 K19: a conversation of before, whose key ended with a space, is found under its key of today",
+  httpStory(async (stage) => {
+    const { session } = await say(stage, { user: "a ", messages: says("say hi") });
+    const [toTheNewForm] = readFileSync("sql/0007-requests.sql", "utf8").match(/^UPDATE .+;$/m) ?? [];
+    using state = new DatabaseSync(stage.gateway.config.files.state);
+    expect(state.prepare("UPDATE conversation SET key = replace(key, '%20', ' ')").run().changes).toBe(1);
+    state.exec(toTheNewForm!);
+    expect((await say(stage, { user: "a ", messages: says("say hi") })).session).toBe(session);
+  }),
+);
 
 // The kind: what a message causes to be told at other doors is not its own answer.
 describe("F-HTTP-10 a notice is shown once, at its own door", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type HttpStage, httpStory, until } from "../support/http-stage.ts";
+import { type HttpStage, httpStory, LOCAL, until } from "../support/http-stage.ts";
 
 /** What the system message of an OpenAI client is to the agent, in a conversation with a name. */
 
@@ -129,7 +129,7 @@ describe("F-HTTP-11 C4 C8 a system message is a fact of its turn", () => {
         const brought = await stage.call({ path: "/v1/chat/completions", body: { messages } });
         expect(brought.text).toContain("(system) Be brief.");
       },
-      { http: { port: 0, system_messages: "refuse" } },
+      { http: { ...LOCAL, system_messages: "refuse" } },
     ),
   );
 });

@@ -53,6 +53,8 @@ export interface HeldSession {
   readonly messages: FakeMessage[];
   /** Where it goes on after a compression. */
   next: string | null;
+  /** Why it ended, if it has. */
+  readonly endReason?: string;
 }
 
 export const HERMES_KEY = "fake-api-server-key";
@@ -80,10 +82,15 @@ export async function startFakeHermes(options: FakeHermesOptions = {}): Promise<
       : refuses(401, { message: "Invalid API key", type: "invalid_request_error", code: "invalid_api_key" });
   const unknown = (id: string): FakeReply =>
     refuses(404, { message: `Session not found: ${id}`, type: "invalid_request_error", code: "session_not_found" });
-  const tell = (id: string, { source, next, messages }: HeldSession): FakeReply => ({
+  const tell = (id: string, { source, next, messages, endReason }: HeldSession): FakeReply => ({
     body: {
       object: "hermes.session",
-      session: { id, source, end_reason: next === null ? null : "compression", message_count: messages.length },
+      session: {
+        id,
+        source,
+        end_reason: next === null ? (endReason ?? null) : "compression",
+        message_count: messages.length,
+      },
     },
   });
 

@@ -109,8 +109,8 @@ export const READERS: readonly Reader[] = [
   ],
   ["promptOf and readRows", (text) => readRows(promptOf({ facts: "", missed: [{ role: "user", text }], text }))],
   ["readRows", (text) => readRows(`This session so far${text}:\n| they: a\n${text}`)],
-  ["splitText, code points", (text) => splitText(text, { limit: 4_000, unit: "codepoints" })],
-  ["splitText, bytes", (text) => splitText(text, { limit: 8_000, unit: "bytes" })],
+  ["splitText, code points", (text) => splitText(text, { limit: 1_000, unit: "codepoints" })],
+  ["splitText, bytes", (text) => splitText(text, { limit: 1_000, unit: "bytes" })],
   ["assembleReply", (text) => assembleReply(text, target)],
   ["isSilence", isSilence],
   [

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { wordsOfPrompt } from "../../text/prompt-words.ts";
-import { type HermesDb, timeIn } from "./state-db.ts";
+import type { HermesDb } from "./state-db.ts";
+import { asTime, timeIn } from "./times.ts";
 
 /** A row of `messages` that was said, or that only says that something went on. */
 export interface HermesRow {
@@ -75,7 +76,7 @@ export class HermesRows {
     const columns = [
       "messages.id",
       "messages.role",
-      "messages.timestamp",
+      `${asTime("messages.timestamp")} AS timestamp`,
       // As bytes: a message with pictures begins with NUL, which ends a text for SQLite's functions. Tools' rows are not read.
       `CASE WHEN role NOT IN('user','assistant') OR content IS NULL THEN NULL
             WHEN octet_length(content) <= ${LARGEST} THEN CAST(content AS BLOB) ELSE X'${JUST_A_PICTURE}' END AS content`,

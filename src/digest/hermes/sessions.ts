@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type HermesDb, timeIn } from "./state-db.ts";
+import type { HermesDb } from "./state-db.ts";
+import { asTime, timeIn } from "./times.ts";
 
 /** A session as state.db has it; a column that its schema has not is null. */
 export interface HermesSession {
@@ -53,7 +54,10 @@ const SLACK_MS = 5_000;
 export function readSessions(db: HermesDb, now: number): readonly HermesSession[] {
   const column = (name: string): string => db.column("sessions", name, "NULL");
   const columns = [
-    ...["id", "source", "user_id", "parent_session_id", "started_at", "ended_at", "end_reason"].map(column),
+    ...["id", "source", "user_id", "parent_session_id", "end_reason"].map(column),
+    ...["started_at", "ended_at"].map((name) =>
+      db.has("sessions", name) ? `${asTime(`sessions.${name}`)} AS ${name}` : `NULL AS ${name}`,
+    ),
     ...["title", "chat_type", "session_key"].map(column),
     ...["archived", "hidden"].map((name) =>
       db.has("sessions", name) ? `sessions.${name} IS 1 AS ${name}` : `0 AS ${name}`,

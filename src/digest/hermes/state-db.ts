@@ -1,13 +1,7 @@
 import { existsSync, statSync } from "node:fs";
-import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
-
-/** How long another program may hold the file before a read gives up. */
-const BUSY_MS = 1_000;
-
-/** Epoch ms. Before it nobody talked to an agent; a time later than now by more than this is one of a clock that was wrong. */
-const EARLIEST = Date.UTC(2000, 0, 1);
-const AHEAD_MS = 5 * 60_000;
+import { type OpenState, openState } from "./open-state.ts";
 
 export type HermesTable = "sessions" | "messages";
 
@@ -17,14 +11,14 @@ export type HermesTable = "sessions" | "messages";
  */
 export class HermesDb {
   readonly path: string;
-  readonly #db: DatabaseSync;
+  readonly #state: OpenState;
   readonly #columns: Readonly<Record<HermesTable, ReadonlySet<string>>>;
 
   constructor(path: string) {
     this.path = path;
     if (!existsSync(path)) throw foreignState(`There is no file ${path}.`);
     if (statSync(path).isDirectory()) throw foreignState(`${path} is a folder.`);
-    this.#db = opened(path);
+    this.#state = opened(path);
     try {
       this.#db.exec("PRAGMA query_only = 1");
       const columns = (table: HermesTable): ReadonlySet<string> =>
@@ -33,7 +27,7 @@ export class HermesDb {
       const isHermes = this.has("sessions", "source") && this.has("messages", "session_id");
       if (!isHermes) throw foreignState(`${path} is not a state.db of Hermes.`);
     } catch (cause) {
-      this.#db.close();
+      this.#state.close();
       throw readError(path, cause);
     }
   }
@@ -83,28 +77,20 @@ export class HermesDb {
   }
 
   close(): void {
-    if (this.#db.isOpen) this.#db.close();
+    if (this.#db.isOpen) this.#state.close();
+  }
+
+  get #db(): DatabaseSync {
+    return this.#state.db;
   }
 }
 
-function opened(path: string): DatabaseSync {
+function opened(path: string): OpenState {
   try {
-    return new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
+    return openState(path);
   } catch (cause) {
     throw readError(path, cause);
   }
-}
-
-/** Epoch seconds as Hermes has them, in ms; null for what can be no time: a text, an absurd number, the future. */
-export function timeIn(value: unknown, now: number): number | null {
-  if (typeof value !== "number" || !Number.isFinite(value)) return null;
-  const at = Math.round(value * 1000);
-  return at >= EARLIEST && at <= now + AHEAD_MS ? at : null;
-}
-
-/** The same window in seconds, for a query. */
-export function window(now: number): [from: number, to: number] {
-  return [EARLIEST / 1000, (now + AHEAD_MS) / 1000];
 }
 
 function foreignState(sentence: string, cause?: unknown): TertuliaError {
@@ -115,6 +101,9 @@ function foreignState(sentence: string, cause?: unknown): TertuliaError {
 const BUSY = [5, 6];
 const DAMAGED = [11, 26];
 const CANNOT_OPEN = 14;
+const UNREADABLE: readonly string[] = ["EACCES", "EPERM", "ENOENT"];
+const READABLE =
+  "Run this as a user who may read the file, and the file -wal beside it where there is one; the folder need not be writable.";
 
 function codeOf(cause: unknown): number | null {
   const code = (cause as { errcode?: unknown } | null)?.errcode;
@@ -136,14 +125,12 @@ function readError(path: string, cause: unknown): TertuliaError {
   if (cause instanceof TertuliaError) return cause;
   const code = codeOf(cause);
   if (isAbsurd(cause)) return foreignState(`${path} holds a number that no program wrote on purpose.`, cause);
+  const { code: system } = cause as NodeJS.ErrnoException;
+  if (system === "ENOSPC") return new TertuliaError("disk_full", `There is no space for a copy of ${path}.`, { cause });
+  if (code === CANNOT_OPEN || (code === null && UNREADABLE.includes(system ?? "")))
+    return new TertuliaError("foreign_state", `${path} cannot be opened.`, { cause, remedy: READABLE });
   if (code === null) return new TertuliaError("internal", `${path} could not be read.`, { cause });
   if (BUSY.includes(code)) return foreignState(`${path} is locked by another program.`, cause);
   if (DAMAGED.includes(code)) return foreignState(`${path} is damaged, or is no database.`, cause);
-  if (code === CANNOT_OPEN)
-    return new TertuliaError("foreign_state", `${path} cannot be opened.`, {
-      cause,
-      remedy:
-        "Run this as a user who may read the file and write its folder: SQLite keeps the files -wal and -shm beside it, also for a reader.",
-    });
   return foreignState(`${path} cannot be read (${(cause as Error).message}).`, cause);
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -403,20 +403,6 @@ describe("D1: what cannot be read is said", () => {
     const { sections, notes } = await digest();
     expect(sections.map(({ platform }) => platform)).toContain("cli");
     expect(notes).toContain("Session bad is damaged in the file, and left out.");
-  });
-
-  test("D1: a folder that may not be written, where SQLite needs its two files, is said", async () => {
-    const state = made();
-    state.message(state.session({ id: "s" }), "user", "x", at(12));
-    state.close();
-    chmodSync(folder.path, 0o555);
-    try {
-      // The superuser may write everywhere: then there is nothing to refuse.
-      if (process.getuid?.() === 0) expect(await said()).toEqual({ telegram: [["x", null]] });
-      else expect(await failure()).toMatchObject({ code: "foreign_state" });
-    } finally {
-      chmodSync(folder.path, 0o755);
-    }
   });
 });
 

@@ -2,7 +2,8 @@ import { type DigestRow, type DigestSource, type Talks, type TalksQuery, without
 import { type Candidate, latestTalk } from "../latest-talk.ts";
 import { type HermesRow, HermesRows } from "./rows.ts";
 import { isPutAway, type Judgement, judge, readSessions } from "./sessions.ts";
-import { HermesDb, isDamage, window } from "./state-db.ts";
+import { HermesDb, isDamage } from "./state-db.ts";
+import { asTime, numericWindows, timeIn } from "./times.ts";
 
 /** How many times `rows` a talk is looked at for a line of its user: an agent at work may call tools hundreds of times. */
 const PAGES = 12;
@@ -52,17 +53,22 @@ function talksIn(db: HermesDb, owners: readonly string[], query: TalksQuery): Ta
   return { talks, notes };
 }
 
-/** The time of the last user or assistant row, by the index; 0 where no time of the session is one; null for one without messages. */
+/**
+ * The time of the last user or assistant row: of each unit the last, by the index, and of the texts all, for their order is not that of
+ * their times. 0 where no time of the session is one; null for one without messages.
+ */
 function lastTimes(db: HermesDb, now: number): (id: string) => number | null {
-  const [from, to] = window(now);
-  const latest = db.prepare<{ at: number }>(
-    "SELECT timestamp AS at FROM messages WHERE session_id = ? AND timestamp >= ? AND timestamp <= ? AND role IN('user','assistant') ORDER BY timestamp DESC LIMIT 1",
+  const said = `SELECT ${asTime("timestamp")} AS at FROM messages WHERE session_id = ? AND role IN('user','assistant')`;
+  const latest = db.prepare<{ at: unknown }>(
+    `${said} AND timestamp >= ? AND timestamp <= ? ORDER BY timestamp DESC LIMIT 1`,
   );
+  const texts = db.prepare<{ at: unknown }>(`${said} AND timestamp >= '' AND timestamp < x''`);
+  const windows = numericWindows(now);
   const any = db.prepare("SELECT 1 FROM messages WHERE session_id = ? LIMIT 1");
   return (id) => {
-    const at = latest(id, from, to)[0]?.at;
-    if (at !== undefined) return Math.round(at * 1000);
-    return any(id).length > 0 ? 0 : null;
+    const rows = [...windows.flatMap(([from, to]) => latest(id, from, to)), ...texts(id)];
+    const at = rows.reduce((last, row) => Math.max(last, timeIn(row.at, now) ?? 0), 0);
+    return at > 0 || any(id).length > 0 ? at : null;
   };
 }
 

@@ -1,9 +1,11 @@
 /** What goes wrong with Hermes, where its sentence is another than that of a plain model. */
+
+import { TertuliaError } from "../../errors.ts";
 import { quoteUntrusted } from "../../text/untrusted.ts";
 import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";
 import { failureOf, nameOf, type Scene, type Trouble } from "../wire/failures.ts";
-import { isSessionUnknown } from "./hermes-server.ts";
+import { type Asked, isSessionUnknown } from "./hermes-server.ts";
 
 export interface HermesScene extends Scene {
   readonly hasKey: boolean;
@@ -16,6 +18,14 @@ export function hermesFailure(trouble: Trouble, scene: HermesScene, isTaken = fa
   const plain = failureOf(trouble, scene);
   const sentence = SENTENCES[nameOf(trouble)];
   return sentence === undefined ? plain : { ...plain, message: sentence(scene, trouble) };
+}
+
+/** What the server answered. Throws the signal's reason, or `runtime_failed` where there was no answer. */
+export function answered<T>(asked: Asked<T>, scene: HermesScene, signal: AbortSignal): T {
+  if ("value" in asked) return asked.value;
+  signal.throwIfAborted();
+  const why = "trouble" in asked ? hermesFailure(asked.trouble, scene).message : "Hermes was not asked to the end.";
+  throw new TertuliaError("runtime_failed", why);
 }
 
 export const SESSION_GONE =

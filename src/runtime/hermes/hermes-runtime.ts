@@ -29,7 +29,8 @@ import {
 import { type Trouble, waitBeforeRetry } from "../wire/failures.ts";
 import { pause } from "../wire/pause.ts";
 import { SessionLife } from "../wire/session-life.ts";
-import { hermesFailure, SESSION_GONE } from "./hermes-failures.ts";
+import { answered, hermesFailure, SESSION_GONE } from "./hermes-failures.ts";
+import { lookUp } from "./hermes-lookup.ts";
 import { probeHermes } from "./hermes-probe.ts";
 import { type Asked, HermesServer, type HermesServerOptions, isSessionUnknown } from "./hermes-server.ts";
 import { SilenceGate } from "./silence.ts";
@@ -55,26 +56,27 @@ export function createHermesRuntime(options: HermesRuntimeOptions): Runtime {
   const server = new HermesServer(options);
   const host: SessionHost = { ...options, server };
   const open = new Set<HermesSession>();
-  let isClosed = false;
+  const closing = new AbortController();
   return {
     name: options.name,
     history: "own",
     effectsAtPrompt: "possible",
     async open(request) {
       request.signal.throwIfAborted();
-      if (isClosed) throw failed(`The runtime ${options.name} has been closed.`);
+      closing.signal.throwIfAborted();
       const start = await findStart(request, server);
       request.signal.throwIfAborted();
-      if (isClosed) throw failed(`The runtime ${options.name} has been closed.`);
+      closing.signal.throwIfAborted();
       const session = new HermesSession(request, start, host, () => open.delete(session));
       open.add(session);
       return session;
     },
     probe: (signal) => probeHermes(server, signal),
+    lookUp: (id) => lookUp(server, id, closing.signal),
     /** The transcript is Hermes' own, and stays. */
     forget: async () => undefined,
     async close() {
-      isClosed = true;
+      closing.abort(failed(`The runtime ${options.name} has been closed.`));
       for (const session of open) await session.park();
     },
   };
@@ -99,13 +101,7 @@ interface Start {
 /** Resume where Hermes knows the session, else new. Throws `runtime_failed`. */
 async function findStart(request: OpenRequest, server: HermesServer): Promise<Start> {
   const { signal, primer } = request;
-  const answer = <T>(asked: Asked<T>): T => {
-    if ("value" in asked) return asked.value;
-    signal.throwIfAborted();
-    throw failed(
-      "trouble" in asked ? hermesFailure(asked.trouble, server).message : "Hermes was not asked to the end.",
-    );
-  };
+  const answer = <T>(asked: Asked<T>): T => answered(asked, server, signal);
   const { sessions: isAskable } = answer(await server.capabilities(signal));
   const foreign = foreignId(request);
   const ref = request.ref ?? foreign;
@@ -117,7 +113,8 @@ async function findStart(request: OpenRequest, server: HermesServer): Promise<St
   if (known !== null && (known.source === OWN_SOURCE || foreign !== undefined)) {
     return { id: known.tip, how: "resumed", isAskable };
   }
-  if (foreign !== undefined && request.ref === undefined) {
+  // It is opened under its own id (H13), or not at all: an empty one in its place would know nothing of it.
+  if (foreign !== undefined) {
     throw failed(`Hermes at ${server.where} has no session ${foreign}. \`hermes sessions list\` shows those it has.`);
   }
   return { id: answer(await server.createSession(signal)), how, isAskable };

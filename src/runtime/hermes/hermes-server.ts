@@ -38,6 +38,8 @@ export interface KnownSession {
   readonly id: string;
   readonly source: string;
   readonly tip: string;
+  /** Null of one that has not ended, or goes on at its tip. */
+  readonly endReason: string | null;
 }
 
 /** An answer, or why there is none. */
@@ -109,12 +111,13 @@ export class HermesServer implements Scene {
     const asked = await this.#ask("GET", path, sessionShape, signal);
     if (isUnknownSession(asked)) return { value: null };
     if (!("value" in asked)) return asked;
-    const { source, end_reason: endReason } = asked.value.session;
-    const known = { id, source: source ?? "", tip: id };
+    const { source, end_reason, ended_at: endedAt } = asked.value.session;
+    const endReason = end_reason ?? (endedAt == null ? null : "ended");
+    const known = { id, source: source ?? "", tip: id, endReason };
     if (endReason !== "compression") return { value: known };
     // Only the list of its messages says where it goes on.
     const messages = await this.#ask("GET", `${path}/messages`, messagesShape, signal);
-    return "value" in messages ? { value: { ...known, tip: messages.value.session_id } } : messages;
+    return "value" in messages ? { value: { ...known, tip: messages.value.session_id, endReason: null } } : messages;
   }
 
   /** Of the server, as it names it; absent of an older one. */
@@ -171,7 +174,12 @@ const capabilitiesShape = z.object({
   auth: z.object({ required: z.boolean().nullish() }).nullish(),
 });
 const sessionShape = z.object({
-  session: z.object({ id: z.string().min(1), source: z.string().nullish(), end_reason: z.string().nullish() }),
+  session: z.object({
+    id: z.string().min(1),
+    source: z.string().nullish(),
+    end_reason: z.string().nullish(),
+    ended_at: z.unknown().optional(),
+  }),
 });
 const messagesShape = z.object({ session_id: z.string().min(1) });
 const healthShape = z.object({ version: z.string().nullish() });

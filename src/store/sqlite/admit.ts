@@ -4,7 +4,12 @@ import { isAtLeast, leastAuthority } from "../../conversation/person.ts";
 import { placeOf } from "../../conversation/place.ts";
 import { queueDecision, readyAt, type Traffic } from "../../conversation/queue-decision.ts";
 import { pacesOf } from "../../conversation/rate-limit.ts";
-import { buildSessionKey, parseLocalDoorChatId, sessionKeyFor } from "../../conversation/session-key.ts";
+import {
+  buildSessionKey,
+  parseLocalDoorChatId,
+  parseSessionKey,
+  sessionKeyFor,
+} from "../../conversation/session-key.ts";
 import { titleOf } from "../../conversation/title.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Notice } from "../../message/notice.ts";
@@ -31,6 +36,7 @@ import type {
   ConversationRef,
   DeleteEvent,
   EditEvent,
+  ForeignRef,
   InboundEvent,
   JobEvent,
   Landed,
@@ -998,9 +1004,7 @@ function admitSend(context: Context, event: SendEvent): AdmitOutcome {
   const known = seen(db, batch.account, event.eventId);
   const conversation = refConversation(context, event.into, event.rules);
   if (known !== undefined) return repeatedSend(db, conversation, event, known.message_id);
-  const sessionId =
-    event.foreign === undefined ? event.sessionId : foreignSession(context, event, conversation, event.foreign);
-  const session = sessionId === null ? null : bindable(context, event, conversation, sessionId);
+  const session = namedSession(context, event, conversation, event);
   const target = JSON.parse(conversation.target) as Target;
   const messageId = addMessage(db, lastPlaceOf(db, conversation), {
     author: { kind: "agent", id: conversation.agent },
@@ -1040,17 +1044,30 @@ function lastPlaceOf(db: Database, conversation: ConversationRecord): number {
   return last?.place_id ?? conversation.place_id;
 }
 
+/** The session that was named, if one was. */
+function namedSession(
+  context: Context,
+  event: SendEvent | BindEvent,
+  conversation: ConversationRecord,
+  { sessionId, foreign }: Pick<SendEvent, "sessionId" | "foreign">,
+): SessionRecord | null {
+  const named = foreign === undefined ? sessionId : foreignSession(context, event, conversation, foreign);
+  return named === null ? null : bindable(context, event, conversation, named);
+}
+
 /** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
 function foreignSession(
   context: Context,
-  event: SendEvent,
+  event: SendEvent | BindEvent,
   conversation: ConversationRecord,
-  { runtime, id, name }: NonNullable<SendEvent["foreign"]>,
+  { runtime, id, name }: ForeignRef,
 ): string {
   const { db } = context;
   const { person } = event.by;
   if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
   const { agent } = conversation;
+  const behind = sessionBehind(db, { name, id, agent });
+  if (behind !== null) return behind;
   const readers = readersOf(db, conversation, { rules: event.rules, owner: person.id });
   if (event.share !== true && !isAmongOwn(readers, { ownerPerson: person.id }))
     throw new Rejection("not_shared", OTHERS_READ);
@@ -1072,6 +1089,19 @@ function foreignSession(
   const sessionId = firstSession(context, conversationRecord(db, home));
   db.run("INSERT INTO runtime_state(session_id, runtime, ref) VALUES(?, ?, ?)", sessionId, name, id);
   return sessionId;
+}
+
+/** The session that a runtime keeps under such an id already: one of this gateway's own, or one the agent has brought in. */
+function sessionBehind(db: Database, { name, id, agent }: { name: string; id: string; agent: string }): string | null {
+  const behind = db.all<{ id: string; agent: string; key: string }>(
+    `SELECT s.id, s.agent, c.key FROM runtime_state r JOIN session s ON s.id = r.session_id JOIN conversation c ON c.id = s.home
+     WHERE r.runtime = ? AND r.ref = ? ORDER BY s.ended_at IS NOT NULL, r.last_used_at DESC`,
+    name,
+    id,
+  );
+  const isIt = (row: { agent: string; key: string }) =>
+    row.agent === agent || parseSessionKey(row.key).form !== "foreign";
+  return behind.find(isIt)?.id ?? null;
 }
 
 /** The same id again is the same send; with other words, or into another room, it is a slip that must not pass as sent (T3). */
@@ -1101,7 +1131,7 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
   const who: Authority = { role: event.by.person?.role ?? "guest" };
   if (change.kind === "clear" && commandFault(db, conversation, { kind: "unbind" }, who) !== null)
     throw new Rejection("forbidden", "Several people speak there: the owner or a member takes a handoff back.");
-  const session = change.kind === "clear" ? null : bindable(context, event, conversation, change.sessionId);
+  const session = change.kind === "clear" ? null : namedSession(context, event, conversation, change);
   remember(db, batch, event.eventId, null);
   const { messageId: _, ...base } = landed(context, conversation, 0);
   if (change.kind === "clear" || session === null)
@@ -1110,7 +1140,7 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
     throw new Rejection("request_invalid", "This session is at home in that conversation: it needs no binding.");
   const binding = setBinding(context, conversation, {
     kind: change.binding,
-    sessionId: change.sessionId,
+    sessionId: session.id,
     ttlMs: change.ttlMs,
     by: event.by.person!.id,
     shared: event.share === true,

@@ -610,8 +610,8 @@ export class SqliteReader implements StoreReader {
 
   async directSessions(personId: string): Promise<readonly DirectSession[]> {
     // What was brought in has no door here; what went on has the one where something was said last.
-    const rows = this.db.all<{ sessionId: string; platform: Platform; key: string; lastAt: number | null }>(
-      `SELECT s.id AS sessionId, c.key,
+    const rows = this.db.all<Omit<DirectSession, "lastAt"> & { key: string; lastAt: number | null }>(
+      `SELECT s.id AS sessionId, s.agent, c.key,
          CASE WHEN f.session_id IS NULL THEN p.platform ELSE
            (SELECT q.platform FROM entry e JOIN message m ON m.id = e.message_id JOIN place q ON q.id = m.place_id
             WHERE e.session_id = s.id ORDER BY e.seq DESC LIMIT 1) END AS platform,

@@ -16,7 +16,7 @@ export function acpConnection(): FuzzTarget {
   const runtime = createAcpRuntime({
     name: "acp",
     agent: {
-      ...acpAgent({ command: process.execPath, args: [AGENT] }),
+      ...acpAgent({ command: process.execPath, args: [AGENT], quietTimeMs: 0 }),
       title: "The fuzzing agent",
       install: "Install it.",
     },

@@ -83,7 +83,7 @@ export async function httpApi(): Promise<FuzzTarget> {
 function pathOf(chance: Chance): string {
   const route = chance.oneOf(ROUTES);
   if (chance.isTrue(0.75)) return BUSY.has(route) && chance.isTrue(0.98) ? "/api/status" : route;
-  const part = encodeURIComponent(hostileText(chance).toWellFormed().slice(0, 200));
+  const part = encodeURIComponent(hostileText(chance).slice(0, 200).toWellFormed());
   return chance.oneOf([
     `/api/conversations/${part}`,
     `/api/conversations/${part}/context`,
@@ -96,7 +96,7 @@ function pathOf(chance: Chance): string {
 }
 
 function headersOf(chance: Chance): Record<string, string> {
-  const value = encodeURIComponent(hostileText(chance).toWellFormed().slice(0, 100));
+  const value = encodeURIComponent(hostileText(chance).slice(0, 100).toWellFormed());
   return {
     ...(chance.isTrue(0.2) ? { "idempotency-key": value } : {}),
     ...(chance.isTrue(0.2) ? { "x-tertulia-conversation": value } : {}),
