@@ -155,7 +155,7 @@ async function open(runtime: object): Promise<Stage> {
       const door = { platform: "console", name } as const;
       const said = await gateway.say({ person: OWNER, agent: "main", door, text });
       if (said.kind !== "turn") throw new Error(said.kind);
-      const { turn } = await gateway.answerOf(said.turnId);
+      const { turn } = await gateway.turns.answerOf(said.turnId);
       if (turn.state !== "answered") throw new Error(`${turn.state}: ${turn.reason}`);
       const at = spoke.get(said.turnId);
       spoke.clear();

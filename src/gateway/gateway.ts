@@ -17,7 +17,7 @@ import { createOwnTalks } from "../digest/own-talks.ts";
 import type { Engine } from "../engine/engine.ts";
 import { createLocalEngine } from "../engine/local/local-engine.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { EventBus, type GatewayEvents, withoutPrompt } from "../events.ts";
+import { EventBus } from "../events.ts";
 import { type BindRequest, Bridge, type JobRequest, type SendRequest } from "../intake/bridge.ts";
 import { EventIntake, type InboxAccount } from "../intake/event-intake.ts";
 import { InboundPipeline, isStillLetIn } from "../intake/inbound-pipeline.ts";
@@ -26,33 +26,24 @@ import { StrangerLog } from "../intake/stranger-log.ts";
 import type { PlatformEvent } from "../message/platform-event.ts";
 import type { Platform, Source } from "../message/source.ts";
 import { Outbox } from "../reply/outbox.ts";
-import type { HandleStateName, OpenedHow, Runtime, TurnEvent } from "../runtime/runtime.ts";
+import type { HandleStateName, Runtime } from "../runtime/runtime.ts";
 import { createRuntimePool, type RuntimePool } from "../runtime/runtime-pool.ts";
 import type {
   BindingRow,
   Claim,
   ConversationRow,
-  DeliveryRow,
   ImportResult,
   InboundEvent,
   KeepChange,
-  Recovery,
-  Settled,
   Store,
   StoreReader,
-  TurnAnswer,
-  TurnMaterial,
-  TurnSignal,
 } from "../store/store.ts";
 import { Telemetry } from "../telemetry/telemetry.ts";
-import { deliveryText } from "../text/render-notice.ts";
-import type { Watcher } from "../turn/live-turn.ts";
-import { TurnAnswers } from "../turn/turn-answers.ts";
-import { TurnQueue } from "../turn/turn-queue.ts";
-import { mayAnswer, TurnRunner } from "../turn/turn-runner.ts";
+import type { GatewayParts } from "../turn/parts.ts";
+import { Turns } from "../turn/turns.ts";
 import { type Clock, systemClock } from "../util/clock.ts";
 import { type IdSource, randomIds } from "../util/ids.ts";
-import type { Log } from "../util/log.ts";
+import { type Log, logFault } from "../util/log.ts";
 import {
   createRuntimes,
   describeAgent,
@@ -66,8 +57,6 @@ export type { BindRequest, JobRequest, Person, Said, SayRequest, SendRequest };
 
 const PRUNE_MS = 3_600_000;
 const PROBE_FRESH_MS = 10_000;
-
-type RuntimeJob = Extract<TurnEvent, { type: "job" }>;
 
 interface AgentAccount {
   readonly agent: string;
@@ -129,9 +118,7 @@ export class Gateway {
   >();
   #reloading: Promise<unknown> = Promise.resolve();
   readonly #engine: Engine;
-  readonly #runner: TurnRunner;
-  readonly #queue: TurnQueue;
-  readonly #answers: TurnAnswers;
+  readonly turns: Turns;
   readonly #outbox: Outbox;
   readonly #intake: EventIntake;
   readonly #localDoors: LocalDoors;
@@ -150,7 +137,6 @@ export class Gateway {
     const log = maskedLog(options.log, () => this.idMask);
     const claim = (): Claim => this.#holdClaim();
     const onFault = (cause: unknown): void => this.#fault(cause);
-    const onSettled = (settled: Settled): void => this.#onSettled(settled);
     this.#config = config;
     this.#options = options;
     this.#log = log;
@@ -176,16 +162,14 @@ export class Gateway {
     const live = <T extends object>(fixed: T): T & { readonly config: Config } =>
       Object.defineProperty(fixed, "config", { get: () => this.#config, enumerable: true }) as T & { config: Config };
     this.events = new EventBus(onFault);
+    const shared: GatewayParts = { store, clock, ids, claim, config: () => this.#config, events: this.events, log };
     this.#engine = createLocalEngine({ store, holder: `pid ${process.pid}` });
     this.pool = createRuntimePool({
       clock,
       idleMs: config.pool.idleMinutes * 60_000,
       maxWarm: config.pool.maxWarm,
       ...(config.pool.maxMemoryMb === undefined ? {} : { maxMemoryMb: config.pool.maxMemoryMb }),
-      onEvent: (event) => {
-        this.events.emit("runtime:state", event);
-        this.#queue.freed();
-      },
+      onEvent: (event) => this.events.emit("runtime:state", event),
       onRestart: (restart) => {
         store.keep({ kind: "restarts", ...restart, status: "degraded" }, claim()).catch(onFault);
       },
@@ -200,38 +184,20 @@ export class Gateway {
       const { target } = step.turn;
       this.#channels.get(target.account)?.channel.typing?.stop(target);
     });
-    this.telemetry = new Telemetry({ events, pool, clock, log, reader: store, runningTurns: () => this.runningTurns });
-    this.#answers = new TurnAnswers(store);
-    this.#runner = new TurnRunner(
-      live({
-        ground: this.#ground,
-        store,
-        clock,
-        ids,
-        claim,
-        pool: this.pool,
-        runtimeOf: (home: ConversationRow) => this.#runtimeNamed(runtimeOf(this.#config, home)),
-        isLetIn: ({ messages }: TurnMaterial) =>
-          messages.every((message) => isStillLetIn(this.#config, message, (source) => this.#hearsayOf(source))),
-        events: this.events,
-        onAsked: (sessionId: string) => this.#queue.asked(sessionId),
-        onTakenIn: (turnId: number, into: number) => this.#answers.takenIn(turnId, into),
-        onJob: (sessionId: string, job: RuntimeJob) => this.#jobOfRuntime(sessionId, job),
-        onDeliveries: (deliveries: readonly DeliveryRow[]) => this.#outbox.take(deliveries),
-        onSettled,
-        onUnsettled: (turnId: number, error: TertuliaError) => this.#answers.failed(turnId, error),
-        onFault,
-      }),
-    );
-    this.#queue = new TurnQueue({
-      store,
-      clock,
-      claim,
-      run: (turn) => this.#runner.run(turn),
-      room: () => this.pool.room,
-      onRecovery: (takeover) => this.#onRecovery(takeover),
-      onFault,
+    this.turns = new Turns(shared, {
+      pool,
+      facts: () => this.#ground,
+      runtimeNamed: (name) => this.#runtimeNamed(name),
+      isLetIn: ({ messages }) =>
+        messages.every((message) => isStillLetIn(this.#config, message, (source) => this.#hearsayOf(source))),
+      onJob: (sessionId, job) => this.#jobOfRuntime(sessionId, job),
+      onDeliveries: (deliveries) => this.#outbox.take(deliveries),
+      onSettled: ({ wake, deliveries }) => {
+        for (const sessionId of wake) this.#engine.wake(sessionId);
+        this.#outbox.take(deliveries);
+      },
     });
+    this.telemetry = new Telemetry({ events, pool, clock, log, reader: store, runningTurns: () => this.turns.running });
     this.#outbox = new Outbox({
       store,
       clock,
@@ -249,18 +215,15 @@ export class Gateway {
       engine: this.#engine,
       events: this.events,
       outbox: this.#outbox,
-      hasRoom: (coming) => this.#queue.hasRoom(coming),
-      startTurn: (turn) => this.#queue.start(turn),
+      hasRoom: (coming) => this.turns.hasRoom(coming),
+      startTurn: (turn) => this.turns.start(turn),
       dropSession: (sessionId) => this.pool.drop(sessionId),
       onPutOff: (putOff) => log.info(putOff, `a reset was put off (${putOff.reason}), held by a ${putOff.heldBy}`),
-      onSettled: (settled) => {
-        this.#runner.stop(settled.turn.id, { kind: "lost" });
-        onSettled(settled);
-      },
+      onSettled: (settled) => this.turns.ended(settled),
     });
     const handleState = (sessionId: string): string => this.stateOf(sessionId);
     const about = (agent: string, runtime: string) => describeAgent(this.#config, agent, runtime);
-    const questionsOf = (conversationId: number) => this.#runner.questionsOf(conversationId);
+    const questionsOf = (conversationId: number) => this.turns.questionsOf(conversationId);
     const parts = { reader: store, clock, ids, intake: this.#intake };
     this.#localDoors = new LocalDoors(live({ ...parts, handleState, about, questionsOf }));
     // Over ACP a Hermes goes on only with sessions that began there: those of its other doors are reached by its API (H13).
@@ -323,9 +286,6 @@ export class Gateway {
   get isReady(): boolean {
     return this.#state === "running";
   }
-  get runningTurns(): number {
-    return this.#runner.running;
-  }
   /** The accounts that are open, and how they stand. */
   get channels(): readonly { account: string; platform: Platform; agent: string; status: ChannelStatus }[] {
     return [...this.#channels.values()].map(({ channel, agent }) => ({
@@ -335,21 +295,17 @@ export class Gateway {
       status: channel.status(),
     }));
   }
-  /** The turns that run now, as `turn:begun` told of them. */
-  get turnsBegun(): readonly GatewayEvents["turn:begun"][] {
-    return this.#runner.begun;
-  }
 
   /** Takes the claim, takes over what an earlier run left, and opens the channels. */
   async start(): Promise<void> {
     this.#claim = await this.#engine.start({
-      wake: (sessionId) => this.#queue.wake(sessionId),
-      signal: (signal) => this.#signal(signal),
+      wake: (sessionId) => this.turns.wake(sessionId),
+      signal: (signal) => this.turns.signal(signal),
     });
     endLeftovers(this.#config);
     await this.#keepPeople();
     this.#state = "running";
-    for (const sessionId of await this.#store.openSessions()) this.#queue.wake(sessionId);
+    for (const sessionId of await this.#store.openSessions()) this.turns.wake(sessionId);
     const given = [...this.#channels.values()];
     for (const { agent, account } of accountsOf(this.#config)) this.#prepare(agent, account);
     await this.#outbox.start();
@@ -397,9 +353,9 @@ export class Gateway {
       await channel.stop();
     }
     const removed = Object.keys(before.agents).filter((agent) => config.agents[agent] === undefined);
-    await this.#runner.stopUnwelcome();
-    for (const { turn, homeKey } of this.#runner.begun)
-      if (removed.includes(parseSessionKey(homeKey).agent)) this.#runner.stop(turn.id, { kind: "stopped" });
+    await this.turns.stopUnwelcome();
+    for (const { turn, homeKey } of this.turns.begun)
+      if (removed.includes(parseSessionKey(homeKey).agent)) this.turns.stopTurn(turn.id, { kind: "stopped" });
     for (const { agent, account } of accounts) {
       if (this.#channels.has(account.id)) continue;
       const channel = this.#prepare(agent, account);
@@ -462,8 +418,7 @@ export class Gateway {
     await this.#digestKeeper?.stop();
     await Promise.all([...this.#channels.values()].map(({ channel }) => channel.stop()));
     await this.#intake.stop();
-    this.#runner.stopAll({ kind: "shutdown" });
-    await this.#queue.stop();
+    await this.turns.stop();
     await this.#outbox.stop();
     await this.pool.close();
     await Promise.all([...new Set([...this.#runtimes.values(), ...this.#retired])].map((runtime) => runtime.close()));
@@ -481,16 +436,6 @@ export class Gateway {
   /** What was said under a request's key (T3): a repeat of it is answered as the request was. */
   saidUnder(personId: string, key: string): Promise<Said | null> {
     return this.#localDoors.saidUnder(personId, key);
-  }
-
-  /** How a turn ended; resolves when it has. */
-  answerOf(turnId: number): Promise<TurnAnswer> {
-    return this.#answers.of(turnId);
-  }
-
-  /** Sees a turn's words, from its first on. Returns the way to stop watching. */
-  watch(turnId: number, watcher: Watcher): () => void {
-    return this.#runner.watch(turnId, watcher);
   }
 
   /** C7: what the next turn of a conversation would be told. Throws `conversation_unknown`. */
@@ -544,15 +489,6 @@ export class Gateway {
     return readDigest(createOwnTalks(this.#store), settingsFrom(this.config.digest), this.#clock.now());
   }
 
-  /** Answers an open permission question, with the turn's authority: its own person, or the owner (H12). */
-  answerPermission(request: { person: Person; turnId: number; id: string; optionId: string | null }): void {
-    const live = this.#runner.live(request.turnId);
-    if (live === undefined) throw new TertuliaError("request_invalid", "This turn does not run any more.");
-    if (!mayAnswer(request.person, live.turn))
-      throw new TertuliaError("forbidden", "This question is for somebody else.");
-    live.answer(request.id, request.optionId);
-  }
-
   /** The session's agent is not needed any more: its handle is parked when its turn is over. */
   park(sessionId: string): Promise<void> {
     return this.pool.drop(sessionId);
@@ -587,12 +523,6 @@ export class Gateway {
     reports.then(done, done);
     this.#probe = probe;
     return reports;
-  }
-
-  /** The session's agent is ended and opened anew. Throws `session_unknown`, `session_ended`, `busy`, and why it cannot be opened. */
-  async restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
-    this.#mustRun();
-    return this.#runner.restart(sessionId);
   }
 
   /** H1: speaks in a room as the agent, and binds the room to the session, unless there is none. */
@@ -657,45 +587,6 @@ export class Gateway {
     }
   }
 
-  #signal(signal: TurnSignal): void {
-    if (signal.kind === "steer") this.#runner.steer(signal.turnId, signal.messageId);
-    else if (signal.kind === "answer") this.#runner.answer(signal);
-    else this.#runner.stop(signal.turnId, { kind: signal.kind === "stop" ? "stopped" : "superseded" });
-  }
-
-  #onRecovery(takeover: Recovery): void {
-    const turn = takeover.kind === "rerun" ? takeover.turnId : takeover.turn.id;
-    this.#log.info({ turn }, `a turn of an earlier run: ${takeover.kind}`);
-    if (takeover.kind === "interrupted") this.#onSettled(takeover);
-  }
-
-  #onSettled(settled: Settled): void {
-    this.events.step({ kind: "settled", turn: settled.turn, deliveries: settled.deliveries });
-    for (const sessionId of settled.wake) this.#engine.wake(sessionId);
-    this.#answers.settled(settled);
-    this.#outbox.take(settled.deliveries);
-    if (this.events.isHeard) this.#announceSettled(settled).catch((cause) => this.#fault(cause));
-  }
-
-  async #announceSettled({ turn, text, deliveries, messageIds }: Settled): Promise<void> {
-    const conversation = await this.#store.conversationById(turn.conversationId);
-    const session = await this.#store.session(turn.sessionId);
-    if (conversation === null || session === null) return;
-    const at = { conversationId: conversation.id, conversationKey: conversation.key };
-    const silent = turn.reason === "silent";
-    this.events.emit("turn:settled", {
-      turn: withoutPrompt(turn),
-      text,
-      silent,
-      messageIds,
-      sessionId: session.id,
-      homeKey: session.homeKey,
-      ...at,
-    });
-    for (const delivery of deliveries)
-      this.events.emit("delivery:written", { delivery, text: deliveryText(delivery), ...at });
-  }
-
   #runtimeNamed(name: string): Runtime {
     const runtime = this.#runtimes.get(name);
     if (runtime === undefined) throw new TertuliaError("runtime_unknown", `There is no runtime ${name}.`);
@@ -729,7 +620,6 @@ export class Gateway {
   }
 
   #fault(cause: unknown): void {
-    const error = asTertuliaError(cause);
-    this.#log.error({ err: error, cause: error.cause }, `${error.code}: ${error.message}`);
+    logFault(this.#log, cause);
   }
 }

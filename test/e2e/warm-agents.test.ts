@@ -47,12 +47,12 @@ test("B3 B4 B5 B8 T8: 200 conversations, eight places, random kills: answered ri
     return said;
   };
   const hears = async (turnId: number): Promise<string> => {
-    const { turn, text, notices } = await gateway.answerOf(turnId);
+    const { turn, text, notices } = await gateway.turns.answerOf(turnId);
     return turn.state === "answered" ? text : `${turn.state}: ${text} ${notices.map(renderNotice).join(" ")}`;
   };
   /** Kills the agent of a session as soon as its answer begins. */
   const killInMidTurn = (turnId: number, sessionId: string): void => {
-    gateway.watch(turnId, {
+    gateway.turns.watch(turnId, {
       canAnswer: false,
       onEvent(event) {
         if (event.type !== "text") return;

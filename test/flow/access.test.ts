@@ -751,12 +751,12 @@ describe("a member's token", () => {
       const body = { turn: question.turnId, id: question.id, option: "allow" };
       const refused = await stage.call({ path: "/api/messages/permission", body, token: BOB });
       expect([refused.status, refused.json().error.code]).toEqual([403, "forbidden"]);
-      expect(stage.gateway.runningTurns).toBe(1);
+      expect(stage.gateway.turns.running).toBe(1);
       const nothing = await stage.call({ path: "/api/messages/permission", body: { ...body, option: "both" } });
       expect(nothing.json().error).toMatchObject({ code: "request_invalid", remedy: "Choose one of allow, reject." });
       expect((await stage.call({ path: "/api/messages/permission", body })).status).toBe(200);
       const { turn } = await asking;
-      expect((await stage.gateway.answerOf(turn)).text).toBe("You answered: allow");
+      expect((await stage.gateway.turns.answerOf(turn)).text).toBe("You answered: allow");
       wire.vanish();
       await untilStreams(stage, 0);
     }, PEOPLE),

@@ -68,7 +68,7 @@ const says = (text: string): Promise<Said> =>
   gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
 
 async function hears(said: Said): Promise<string> {
-  const { turn, text, notices } = await gateway.answerOf(said.turnId!);
+  const { turn, text, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? text : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 
@@ -77,7 +77,7 @@ const asks = async (text: string): Promise<string> => hears(await says(text));
 /** Watches a turn, and waits until it has said something. */
 async function watches(said: Said): Promise<LiveEvent[]> {
   const seen: LiveEvent[] = [];
-  gateway.watch(said.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  gateway.turns.watch(said.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
   await eventually(() => seen.length > 0);
   return seen;
 }
@@ -146,8 +146,8 @@ test("B1 B6: restarts are counted in agent_state: of one that died idle, of one 
   expect(gateway.pool.list()).toEqual([]);
   expect(await asks("say two")).toBe("two");
   expect(await state()).toEqual([1, "healthy"]);
-  await gateway.restart(sessionId);
-  await gateway.restart(sessionId);
+  await gateway.turns.restart(sessionId);
+  await gateway.turns.restart(sessionId);
   expect(await state()).toEqual([3, "healthy"]);
   await gateway.stop();
   await starts();
@@ -177,7 +177,7 @@ test("T7: G-RUN-06: /stop ends a turn whose agent is deaf; its process is ended,
   await asks("say hello");
   const before = processes();
   const said = await says("stubborn");
-  await eventually(() => gateway.runningTurns === 1 && gateway.turnsBegun.length === 1);
+  await eventually(() => gateway.turns.running === 1 && gateway.turns.begun.length === 1);
   await says("/stop");
   expect(await hears(said)).toMatch(/^interrupted: /);
   expect(await asks("say still here")).toBe("still here");
@@ -203,7 +203,7 @@ test("H12: a question for permission goes to who watches, and the answer to the 
     const said = await says("ask");
     const seen = await watches(said);
     const question = seen.find((event) => event.type === "permission");
-    gateway.answerPermission({ person: ALICE, turnId: said.turnId!, id: question!.id, optionId });
+    gateway.turns.answerPermission({ person: ALICE, turnId: said.turnId!, id: question!.id, optionId });
     expect(await hears(said)).toBe(answer);
   }
   expect(await asks("ask"), "nobody watches").toBe("You answered: reject");
@@ -211,7 +211,7 @@ test("H12: a question for permission goes to who watches, and the answer to the 
 
 test("B8: G-RUN-03: the end of the gateway is the end of its agents, of those in a turn too", async () => {
   const said = await says("stubborn");
-  await eventually(() => gateway.turnsBegun.length === 1);
+  await eventually(() => gateway.turns.begun.length === 1);
   expect(said.turnId).not.toBeNull();
   await gateway.stop();
   expect(processes()).toEqual([]);

@@ -51,7 +51,7 @@ async function starts(config: object): Promise<Gateway> {
 
 async function asks(text: string, agent = "mohe"): Promise<string> {
   const said = await gateway!.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
-  if (said.kind === "turn") await gateway!.answerOf(said.turnId);
+  if (said.kind === "turn") await gateway!.turns.answerOf(said.turnId);
   return `agent:${agent}:console:dm:owner%2Fmain`;
 }
 

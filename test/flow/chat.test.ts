@@ -188,7 +188,7 @@ test("H6: a turn of a bound room is seen live at the terminal, and the terminal'
     door: { key: KITCHEN },
     text: "say at eight",
   });
-  if (said.kind === "turn") await gateway.answerOf(said.turnId);
+  if (said.kind === "turn") await gateway.turns.answerOf(said.turnId);
   await terminal.shows("[web kitchen] you: say at eight\n[web kitchen] at eight\n");
 });
 

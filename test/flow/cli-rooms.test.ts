@@ -68,7 +68,7 @@ async function hasSession(): Promise<string> {
   const door = { platform: "console", name: "main" } as const;
   const said = await gateway!.gateway.say({ person, agent: "main", door, text: "say hi" });
   if (said.kind !== "turn") throw new Error("a command was said");
-  await gateway!.gateway.answerOf(said.turnId);
+  await gateway!.gateway.turns.answerOf(said.turnId);
   return said.sessionId;
 }
 

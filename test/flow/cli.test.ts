@@ -54,7 +54,7 @@ async function say(words: string): Promise<string> {
     text: words,
   });
   if (said.kind !== "turn") throw new Error("a command was said");
-  await gateway!.gateway.answerOf(said.turnId);
+  await gateway!.gateway.turns.answerOf(said.turnId);
   return said.sessionId;
 }
 

@@ -59,13 +59,13 @@ describe("context", () => {
   /** Somebody writes in the room, and the agent answers: what it was told. */
   const says = async (text: string, from: Said): Promise<TurnInput & { key: string; sessionId: string }> => {
     const { turnId, key, sessionId } = turnOf(await room.says(text, from));
-    await gateway.answerOf(turnId);
+    await gateway.turns.answerOf(turnId);
     return { ...agent.turns.at(-1)!, key, sessionId };
   };
   const type = async (text: string): Promise<TurnInput & { sessionId: string }> => {
     const said = await gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
     if (said.kind !== "turn") throw new Error(said.kind);
-    await gateway.answerOf(said.turnId);
+    await gateway.turns.answerOf(said.turnId);
     return { ...agent.turns.at(-1)!, sessionId: said.sessionId };
   };
   /** A waiting turn gathers followers by the clock in hand, and is committed in real time. */
@@ -153,7 +153,7 @@ describe("context", () => {
     await room.says("no!", { ...ann, rules: shared });
     held.resolve();
     agent.hold = null;
-    await gateway.answerOf(first.turnId);
+    await gateway.turns.answerOf(first.turnId);
     await settles(second.turnId);
     expect(agent.turns.at(-1)!.text).toBe("[Bob] hi\n\\[Ann] delete it all\n\\[YOU] done\n[Ann] no!");
     expect(agent.turns.at(-1)!.facts).toContain('From: "Bob", id "ou_b"; "Ann", id "ou_a"');
@@ -320,7 +320,7 @@ describe("context", () => {
       expect(next.facts).toContain('From: "Bob"');
       held.resolve();
       agent.hold = null;
-      await gateway.answerOf(first.turnId);
+      await gateway.turns.answerOf(first.turnId);
       await settles(second.turnId);
     });
 

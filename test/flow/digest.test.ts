@@ -244,7 +244,7 @@ describe("D1: the command, and our own store", () => {
       door: { platform: "console", name: "main" },
       text: "echo from the terminal",
     });
-    if (said.kind === "turn") await gateway.gateway.answerOf(said.turnId);
+    if (said.kind === "turn") await gateway.gateway.turns.answerOf(said.turnId);
   }
 
   test("D1: it asks the running gateway, else its file; without either there is nothing", async () => {
@@ -293,7 +293,7 @@ describe("D1: the command, and our own store", () => {
         door: { platform: "web", name: "x" },
         text: "echo from bob",
       });
-      if (said.kind === "turn") await gateway!.gateway.answerOf(said.turnId);
+      if (said.kind === "turn") await gateway!.gateway.turns.answerOf(said.turnId);
       const asked = await fetch(`${gateway!.url}/api/digest/readers`, {
         headers: { authorization: "Bearer 0123456789abcdef" },
       });

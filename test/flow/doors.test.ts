@@ -47,7 +47,7 @@ describe("doors", () => {
       await alice.asks("say mine");
       await bob.asks("say his");
       await expect(bob.speaksInto(alice, "history")).rejects.toMatchObject({ code: "forbidden" });
-      await stage.waitsFor(stage.gateway.answerOf((await alice.speaksInto(bob, "say from Alice")).turnId!));
+      await stage.waitsFor(stage.gateway.turns.answerOf((await alice.speaksInto(bob, "say from Alice")).turnId!));
       expect(bob.shows()).toEqual(["his", "from Alice"]);
       expect(alice.shows()).toEqual(["mine"]);
       expect(await bob.transcript()).toEqual([

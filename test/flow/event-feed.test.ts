@@ -80,7 +80,7 @@ describe("followers", () => {
       door: { platform: "http", name: "me" },
       text,
     });
-    await stage.gateway.answerOf(said.turnId!);
+    await stage.gateway.turns.answerOf(said.turnId!);
     await stage.until(() => attentive.text.includes("event: turn:settled"));
     await stage.clock.advance(15_000);
     expect(feed.streams).toBe(2);

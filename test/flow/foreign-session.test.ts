@@ -80,7 +80,7 @@ const set = (sessionId: string, agent = "mohe") =>
 
 async function asks(text: string, { agent = "mohe", name = "kitchen" } = {}): Promise<string> {
   const said = await gateway.say({ person: ALICE, agent, door: { platform: "web", name }, text });
-  const { turn, text: answer, notices } = await gateway.answerOf(said.turnId!);
+  const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 

@@ -94,11 +94,11 @@ describe("more conversations than places for agents", () => {
 
   test("B4: a restart by hand waits for no place, and takes none from those who wait", async () => {
     const parked = await says("c", "hello");
-    await gateway.answerOf(parked.turnId);
+    await gateway.turns.answerOf(parked.turnId);
     await says("a", "slow 50");
     await says("b", "slow 90");
     await settles();
-    expect(await gateway.restart(parked.sessionId)).toEqual({ how: null });
+    expect(await gateway.turns.restart(parked.sessionId)).toEqual({ how: null });
     expect(gateway.pool.list()).toHaveLength(2);
   });
 
@@ -147,7 +147,7 @@ describe("one agent that hangs", () => {
     const hanging = await says("hanging", "hang");
     const before = clock.now();
     const turns = await Promise.all(Array.from({ length: 49 }, (_, n) => says(`c${n}`, "hello")));
-    const answers = Promise.all(turns.map((said) => gateway.answerOf(said.turnId!)));
+    const answers = Promise.all(turns.map((said) => gateway.turns.answerOf(said.turnId!)));
     expect((await answers).every(({ turn }) => turn.state === "answered")).toBe(true);
     expect(clock.now()).toBe(before);
     expect((await gateway.reader.turn(hanging.turnId!))?.state).toBe("running");

@@ -281,7 +281,9 @@ describe("who reads along", () => {
           turnId: running.words.turnId,
           optionId: "allow",
         } as const;
-        expect(() => stage.gateway.answerPermission({ ...asCarol, id: running.question })).toThrow(/somebody else/);
+        expect(() => stage.gateway.turns.answerPermission({ ...asCarol, id: running.question })).toThrow(
+          /somebody else/,
+        );
         stage.alice("console", { agent: "mohe" }).allows(running.words, running.question, "allow");
         await stage.quiets();
         expect(room.shows()).toContain("mohe: You answered: allow");

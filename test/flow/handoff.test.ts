@@ -518,7 +518,7 @@ describe("whose session it is", () => {
         });
         if (said.kind !== "turn") throw new Error(said.kind);
         expect(said.key).toBe("agent:main:person:bob");
-        expect((await gateway.answerOf(said.turnId)).text).not.toContain("secret");
+        expect((await gateway.turns.answerOf(said.turnId)).text).not.toContain("secret");
       },
       { session: { dm_scope: "person" } },
     ),

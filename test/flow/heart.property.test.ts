@@ -264,7 +264,7 @@ class Play {
   #awaits(turnId: number): void {
     const awaited = this.#awaited;
     awaited.add(turnId);
-    this.#story.gateway.answerOf(turnId).then(
+    this.#story.gateway.turns.answerOf(turnId).then(
       () => awaited.delete(turnId),
       () => undefined,
     );

@@ -50,7 +50,7 @@ async function starts(): Promise<void> {
 
 async function asks(text: string): Promise<string> {
   const said = await gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
-  const { turn, text: answer, notices } = await gateway.answerOf(said.turnId!);
+  const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 

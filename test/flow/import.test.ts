@@ -66,7 +66,7 @@ async function say(words: string): Promise<string> {
     text: words,
   });
   if (said.kind === "command") return JSON.stringify(said.reply);
-  return (await gateway!.gateway.answerOf(said.turnId)).text;
+  return (await gateway!.gateway.turns.answerOf(said.turnId)).text;
 }
 
 /** Two talks and what hangs on them. */

@@ -520,7 +520,7 @@ describe("at the edges", () => {
     const door = { platform: "console", name: "main" } as const;
     const says = async (text: string) => {
       const said = await gateway.say({ person, agent: "main", door, text });
-      await gateway.answerOf(said.turnId!);
+      await gateway.turns.answerOf(said.turnId!);
     };
     await says("job preview");
     clock.set(clock.now() + 2 * HOUR);

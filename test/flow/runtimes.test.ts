@@ -38,7 +38,7 @@ function createStage() {
     gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
   const hears = async (said: Said): Promise<string> => {
     if (said.kind === "command") return renderNotice(said.reply);
-    const answer = await gateway.answerOf(said.turnId);
+    const answer = await gateway.turns.answerOf(said.turnId);
     return [answer.text, ...answer.notices.map(renderNotice)].filter((part) => part !== "").join("\n");
   };
   return {

@@ -97,7 +97,7 @@ describe("300 turns with resets, stops, failures and restarts", () => {
         await model.arrived(requests);
         await say(talk, "/stop");
       }
-      const { turn, text } = await gateway.answerOf(said.turnId);
+      const { turn, text } = await gateway.turns.answerOf(said.turnId);
       if (kind === "") expect(text).toBe(`answer to talk-${talk.label}-g${talk.generation}-${talk.turn}`);
       counts[turn.state === "answered" ? "answered" : turn.state === "failed" ? "failed" : "stopped"] += 1;
     }

@@ -298,7 +298,7 @@ export class Story {
       ...open,
       timers: this.#manual.pending,
       handles: gateway.pool.list().length,
-      running: gateway.runningTurns,
+      running: gateway.turns.running,
     };
     const isNothing = Object.values(left).every((count) => count === 0);
     if (!isNothing) throw new Error(`Something is left open: ${JSON.stringify(left)}`);
@@ -364,7 +364,7 @@ export class Door {
 
   answer(words: Words): Promise<TurnAnswer> {
     if (words.turnId === null) throw new Error("These words have no turn.");
-    return this.story.waitsFor(this.story.gateway.answerOf(words.turnId));
+    return this.story.waitsFor(this.story.gateway.turns.answerOf(words.turnId));
   }
 
   /** Speaks in somebody's conversation by its key. */
@@ -394,14 +394,14 @@ export class Door {
     { canAnswer = true } = {},
   ): { readonly seen: LiveEvent[]; readonly text: () => string; stop(): void } {
     const seen: LiveEvent[] = [];
-    const stop = this.story.gateway.watch(words.turnId!, { canAnswer, onEvent: (event) => seen.push(event) });
+    const stop = this.story.gateway.turns.watch(words.turnId!, { canAnswer, onEvent: (event) => seen.push(event) });
     const text = (): string => seen.flatMap((event) => (event.type === "text" ? [event.text] : [])).join("");
     return { seen, text, stop };
   }
 
   /** Answers a question of the agent. */
   allows(words: Words, id: string, optionId: string | null): void {
-    this.story.gateway.answerPermission({ person: this.person, turnId: words.turnId!, id, optionId });
+    this.story.gateway.turns.answerPermission({ person: this.person, turnId: words.turnId!, id, optionId });
   }
 
   async fate(words: Words): Promise<Fate | undefined> {

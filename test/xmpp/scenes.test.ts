@@ -28,7 +28,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     const { gateway } = scene;
     const said = await gateway.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
     if (said.kind !== "turn") throw new Error(said.kind);
-    return { session: said.sessionId, text: (await gateway.answerOf(said.turnId)).text };
+    return { session: said.sessionId, text: (await gateway.turns.answerOf(said.turnId)).text };
   }
 
   function sessionOfLastTurn(agent: string): string {

@@ -208,7 +208,7 @@ async function stream(exchange: Exchange, reader: EventReader, withUsage: boolea
 
 function watch({ gateway, turn }: Exchange, say: (text: string) => void): () => void {
   if (turn === null) return () => undefined;
-  return gateway.watch(turn.id, {
+  return gateway.turns.watch(turn.id, {
     canAnswer: false,
     onEvent: (event) => (event.type === "text" ? say(event.text) : undefined),
   });
@@ -222,7 +222,7 @@ async function answerOf({ gateway, closing, turn }: Exchange): Promise<TurnAnswe
   closing.addEventListener("abort", onClosing, { once: true });
   if (closing.aborted) onClosing();
   try {
-    const answer = await Promise.race([gateway.answerOf(turn.id), closed.promise]);
+    const answer = await Promise.race([gateway.turns.answerOf(turn.id), closed.promise]);
     if (turn.parks !== null) await gateway.park(turn.parks);
     return answer;
   } finally {

@@ -47,7 +47,7 @@ export function messages(gateway: Gateway): Hono<Env> {
   /** The answer to an agent's question for leave. */
   app.post("/permission", async (context) => {
     const { turn, id, option } = await jsonBody(context, PermissionBody);
-    gateway.answerPermission({ person: context.get("caller"), turnId: turn, id, optionId: option });
+    gateway.turns.answerPermission({ person: context.get("caller"), turnId: turn, id, optionId: option });
     return context.json({ ok: true });
   });
   return app;

@@ -33,7 +33,7 @@ export function runtimes(gateway: Gateway): Hono<Env> {
   app.post("/sessions/:id/restart", async (context) => {
     await jsonBody(context, NoBody);
     const session = await sessionFor(gateway.reader, context.get("caller"), context.req.param("id"));
-    const { how } = await gateway.restart(session.id);
+    const { how } = await gateway.turns.restart(session.id);
     return context.json({ session: session.id, state: gateway.stateOf(session.id), how });
   });
   /** As `/runtime` there: a name, `back` or `default`. */

@@ -28,7 +28,7 @@ export function statusRoutes(options: { gateway: Gateway; feed: EventFeed; start
       counts: await gateway.reader.counts(),
       warm: pool.list(),
       pool: pool.counters,
-      runningTurns: gateway.runningTurns,
+      runningTurns: gateway.turns.running,
       eventStreams: feed.streams,
     });
   });
