@@ -153,7 +153,7 @@ async function open(runtime: object): Promise<Stage> {
     async firstToken(name, text) {
       const from = performance.now();
       const door = { platform: "console", name } as const;
-      const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+      const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
       if (said.kind !== "turn") throw new Error(said.kind);
       const { turn } = await gateway.turns.answerOf(said.turnId);
       if (turn.state !== "answered") throw new Error(`${turn.state}: ${turn.reason}`);

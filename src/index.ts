@@ -10,8 +10,9 @@ export type { Engine } from "./engine/engine.ts";
 // What it tells.
 export { type ErrorCode, TertuliaError } from "./errors.ts";
 export type { GatewayEvent, GatewayEvents } from "./events.ts";
-export { Gateway, type GatewayOptions, type Said, type SayRequest } from "./gateway/gateway.ts";
+export { Gateway, type GatewayOptions } from "./gateway/gateway.ts";
 export { type RunningGateway, startGateway } from "./gateway/start.ts";
+export type { Said, SayRequest } from "./intake/local-doors.ts";
 export type { Fate, Message } from "./message/message.ts";
 export { describeSource, type Source } from "./message/source.ts";
 export { sourceFromJson, sourceToJson } from "./message/source-json.ts";

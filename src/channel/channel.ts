@@ -49,7 +49,7 @@ export interface Inbox {
   /** Resolves when the events and the cursor are durable; only then may the platform be acknowledged. */
   commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
   /** The same for what a platform says, before the gate has judged it. */
-  hear(events: readonly PlatformEvent[], cursor?: string): Promise<void>;
+  receive(events: readonly PlatformEvent[], cursor?: string): Promise<void>;
   /**
    * All that was said in the places of these targets is heard now, our own words too: what was under way when this process began, and
    * has not come back, did not arrive (O4). `isSure`: there is an archive, and it was read.

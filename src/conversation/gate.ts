@@ -45,7 +45,7 @@ export type Who =
 export type Written = Pick<Exclude<PlatformEvent, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
 
 /** What the other accounts of this gateway know of an occupant, and the room hides from the one that has heard him (G7). */
-export interface InboundBatch {
+export interface SeenByAccounts {
   /** The agent of ours whose account it is, as its own channel says. */
   readonly siblingAgent: string | null;
   /** His address, as another account of ours is shown it now. It is for rights only: nothing that is stored or shown has it. */
@@ -55,7 +55,7 @@ export interface InboundBatch {
 export function whoWrote(
   { source, isOwn, verifiedUser }: Written,
   house: AccessPolicy,
-  { siblingAgent, address }: InboundBatch,
+  { siblingAgent, address }: SeenByAccounts,
 ): Who {
   if (isOwn) return { kind: "own" };
   const id = vouchedId(source, address ?? verifiedUser);

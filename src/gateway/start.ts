@@ -9,7 +9,7 @@ import { type HttpServer, startHttpServer } from "../http/server.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Clock, systemClock } from "../util/clock.ts";
-import type { Log } from "../util/log.ts";
+import { type Log, logFault } from "../util/log.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { Gateway } from "./gateway.ts";
 import { openOwnerToken } from "./owner-token.ts";
@@ -30,7 +30,10 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     const ownerToken = openOwnerToken(config.files.token, {
       log,
       // Their agents sign in with tokens that are derived from the old one.
-      onChange: () => gateway.parkAll(),
+      onChange: () => {
+        for (const { sessionId } of gateway.pool.list())
+          gateway.pool.drop(sessionId).catch((cause) => logFault(log, cause));
+      },
     });
     const onError = (cause: unknown): void => log.warn({ err: cause }, "the owner's token is not watched for changes");
     closers.push(

@@ -1,6 +1,6 @@
+import type { Person } from "../conversation/person.ts";
 import { isSessionKey, parseLocalDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway/gateway.ts";
 import { isLocalDoor } from "../message/source.ts";
 import type { ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
 

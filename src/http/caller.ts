@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Config } from "../config/config.ts";
+import type { Person } from "../conversation/person.ts";
 import { sessionOfToken } from "../conversation/session-token.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway/gateway.ts";
 import type { SessionRow, StoreReader } from "../store/store.ts";
 import { isForwardingHeader } from "./forwarding.ts";
 

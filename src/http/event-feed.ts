@@ -1,7 +1,8 @@
 import type { ServerResponse } from "node:http";
+import type { Person } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import type { GatewayEvent, GatewayEvents } from "../events.ts";
-import type { Gateway, Person } from "../gateway/gateway.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import type { OwnerToken } from "../gateway/owner-token.ts";
 import { exceptSilence } from "../text/silence.ts";
 import type { Clock } from "../util/clock.ts";

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
 import { titleOf } from "../conversation/title.ts";
-import { TertuliaError } from "../errors.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { cleanText } from "../message/source.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type {
@@ -15,6 +15,7 @@ import type {
 } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
+import type { Log } from "../util/log.ts";
 import { isInReach } from "./agent-reach.ts";
 import type { EventIntake } from "./event-intake.ts";
 import { findRoom, type RoomOfAgent, roomOf } from "./local-doors.ts";
@@ -58,10 +59,11 @@ export interface JobRequest {
 }
 
 export interface BridgeOptions {
-  readonly config: Config;
-  readonly reader: StoreReader;
+  readonly config: () => Config;
+  readonly store: StoreReader;
   readonly clock: Clock;
   readonly ids: IdSource;
+  readonly log: Log;
   readonly intake: EventIntake;
   /** The kind of an agent's runtime, and its name; `lookUp` where it has sessions of its own to go on with. */
   readonly runtimeOf: (agent: string) => Pick<Runtime, "name" | "lookUp"> & { readonly kind: string };
@@ -99,9 +101,9 @@ export class Bridge {
   /** The same send again says what the first one did, as it stands now. */
   async #sentBefore(messageId: number, ref: ConversationRef) {
     const key = ref.key;
-    const conversation = await this.#options.reader.conversation(key);
+    const conversation = await this.#options.store.conversation(key);
     const bindings =
-      conversation === null ? [] : await this.#options.reader.bindings({ conversationId: conversation.id });
+      conversation === null ? [] : await this.#options.store.bindings({ conversationId: conversation.id });
     return { messageId, key, binding: bindings.find((binding) => binding.kind === "live") ?? null };
   }
 
@@ -129,7 +131,7 @@ export class Bridge {
   /** R2: opens or closes a background job; says whether it was open. Throws what `admit` refuses. */
   async job({ person, sessionId, id, title }: JobRequest): Promise<{ had: boolean }> {
     const { ids, clock, config } = this.#options;
-    const outcome = await this.#commit(config.defaultAgent, {
+    const outcome = await this.#commit(config().defaultAgent, {
       kind: "job",
       eventId: ids.token(),
       freshId: ids.session(clock.now()),
@@ -140,6 +142,19 @@ export class Bridge {
     });
     if (outcome.kind === "job") return { had: outcome.had };
     throw refusal(outcome);
+  }
+
+  /** A job that a session's runtime has opened or closed. A late report, of a session that has ended meanwhile, changes nothing. */
+  async jobReported(
+    sessionId: string,
+    { id, title, state }: { id: string; title: string; state: "open" | "closed" },
+  ): Promise<void> {
+    try {
+      await this.job({ person: null, sessionId, id, title: state === "open" ? title : null });
+    } catch (cause) {
+      if (asTertuliaError(cause).code !== "session_ended") throw cause;
+      this.#options.log.info({ session: sessionId, job: id }, "a job was reported for a session that has ended");
+    }
   }
 
   /**
@@ -165,7 +180,7 @@ export class Bridge {
   }
 
   #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }): RoomOfAgent {
-    return spokenBy(agent, room, roomOf(this.#options.config, { room, person, agent }));
+    return spokenBy(agent, room, roomOf(this.#options.config(), { room, person, agent }));
   }
 
   /** For a person by the person's rights, for an agent by its own reach. */
@@ -173,8 +188,8 @@ export class Bridge {
     if (session === undefined) return this.#roomOf(request);
     const { room } = request;
     const { agent } = session;
-    const found = spokenBy(agent, room, findRoom(this.#options.config, { room, agent }));
-    if (await isInReach(found, session, this.#options)) return found;
+    const found = spokenBy(agent, room, findRoom(this.#options.config(), { room, agent }));
+    if (await isInReach(found, session, { config: this.#options.config(), reader: this.#options.store })) return found;
     throw new TertuliaError("forbidden", "An agent speaks in its session's own room or chat, and in its home.", {
       remedy: "Send it with a person's token, or make that room the agent's home: home_room, or /sethome there.",
     });
@@ -191,7 +206,7 @@ export class Bridge {
   }
 
   #ttlMs(agent: string): number {
-    const { config } = this.#options;
+    const config = this.#options.config();
     return config.agents[agent]?.handoffTtlMs ?? config.handoff.ttlMs;
   }
 }

@@ -5,19 +5,11 @@ import type { EventBus } from "../events.ts";
 import type { Author } from "../message/message.ts";
 import type { Platform } from "../message/source.ts";
 import type { Outbox } from "../reply/outbox.ts";
-import type {
-  AdmitOutcome,
-  Claim,
-  DeliveryRow,
-  InboundEvent,
-  Landed,
-  PutOff,
-  Settled,
-  Store,
-  Turn,
-} from "../store/store.ts";
+import type { RuntimePool } from "../runtime/runtime-pool.ts";
+import type { AdmitOutcome, Claim, DeliveryRow, InboundEvent, Landed, Store } from "../store/store.ts";
 import { deliveryText } from "../text/render-notice.ts";
 import type { Clock } from "../util/clock.ts";
+import type { Log } from "../util/log.ts";
 
 /** The account that events come in by, and the agent it belongs to. */
 export interface InboxAccount {
@@ -30,19 +22,11 @@ export interface EventIntakeOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly claim: () => Claim;
-  readonly engine: Engine;
+  readonly log: Log;
   readonly events: EventBus;
+  readonly engine: Engine;
   readonly outbox: Outbox;
-  /** Whether a turn may begin with its admission, `coming` others before it (B4). */
-  readonly hasRoom: (coming: number) => boolean;
-  /** Runs a turn that `admit` began in its own transaction. */
-  readonly startTurn: (turn: Turn) => void;
-  /** An ended session's handle goes before the next one opens (R4). */
-  readonly dropSession: (sessionId: string) => Promise<void>;
-  /** A reset was due and is held (R2). */
-  readonly onPutOff: (putOff: PutOff) => void;
-  /** The store ended a turn of its own accord: a reset, a withdrawal. */
-  readonly onSettled: (settled: Settled) => void;
+  readonly pool: Pick<RuntimePool, "drop">;
 }
 
 /** Sets nothing in motion. */
@@ -89,8 +73,8 @@ export class EventIntake {
     events: readonly InboundEvent[],
     cursor?: string,
   ): Promise<readonly AdmitOutcome[]> {
-    const { store, clock, claim, hasRoom } = this.#options;
-    const hold = !hasRoom(this.#open.size + events.length - 1);
+    const { store, clock, claim, engine } = this.#options;
+    const hold = !engine.hasRoom(this.#open.size + events.length - 1);
     const batch = { ...account, now: clock.now(), hold, events, ...(cursor === undefined ? {} : { cursor }) };
     const { outcomes } = await store.admit(batch, claim());
     for (const [index, outcome] of outcomes.entries()) await this.#setInMotion(events[index]!, outcome);
@@ -100,19 +84,21 @@ export class EventIntake {
   async #setInMotion(event: InboundEvent, outcome: AdmitOutcome): Promise<void> {
     if (outcome.kind === "own" && outcome.shown !== null) this.#options.outbox.confirmed(outcome.shown);
     if (isQuiet(outcome)) return;
-    const { engine, events, dropSession, onPutOff, onSettled, startTurn } = this.#options;
+    const { engine, events, pool, log } = this.#options;
     if (outcome.kind === "changed") {
-      for (const settled of outcome.settled) onSettled(settled);
+      for (const settled of outcome.settled) engine.ended(settled);
       for (const sessionId of outcome.wake) engine.wake(sessionId);
       return;
     }
     for (const ended of outcome.ended) {
-      await dropSession(ended.sessionId);
+      // An ended session's handle goes before the next one opens (R4).
+      await pool.drop(ended.sessionId);
       events.emit("session:ended", { ...ended, conversationKey: outcome.key });
     }
-    for (const sessionId of outcome.rewound) await dropSession(sessionId);
-    for (const putOff of outcome.putOff) onPutOff(putOff);
-    for (const settled of outcome.settled) onSettled(settled);
+    for (const sessionId of outcome.rewound) await pool.drop(sessionId);
+    for (const putOff of outcome.putOff)
+      log.info(putOff, `a reset was put off (${putOff.reason}), held by a ${putOff.heldBy}`);
+    for (const settled of outcome.settled) engine.ended(settled);
     if ("turnId" in outcome && outcome.turnId !== null)
       events.step({ kind: "admitted", turnId: outcome.turnId, agent: parseSessionKey(outcome.key).agent });
     this.#announce(event, outcome);
@@ -120,7 +106,7 @@ export class EventIntake {
     if ("reply" in outcome) this.#handOn([outcome.reply], outcome);
     if ("deliveries" in outcome) this.#handOn(outcome.deliveries, outcome);
     if ("signal" in outcome && outcome.signal !== null) engine.signal(outcome.signal);
-    if ("begun" in outcome && outcome.begun !== null) startTurn(outcome.begun);
+    if ("begun" in outcome && outcome.begun !== null) engine.run(outcome.begun);
     else if ("turnId" in outcome && outcome.turnId !== null && outcome.sessionId !== null)
       engine.wake(outcome.sessionId);
     for (const sessionId of outcome.wake) engine.wake(sessionId);

@@ -3,11 +3,11 @@ import { factsFor } from "../conversation/agent-facts.ts";
 import {
   type AccessPolicy,
   accountKey,
-  type InboundBatch,
   idForAll,
   mayEnter,
   mayStillSpeak,
   meaningOf,
+  type SeenByAccounts,
   speakerOfWho,
   type Who,
   whoWrote,
@@ -23,17 +23,20 @@ import type { ConversationRow, InboundEvent, MessageEvent } from "../store/store
 import { plainAnswer } from "../turn/command/allow.ts";
 import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";
+import { type Log, logFault } from "../util/log.ts";
 import type { EventIntake, InboxAccount } from "./event-intake.ts";
+import type { StrangerLog } from "./stranger-log.ts";
 
-/** Its `config` is what holds at the moment: access is decided by it (A3). */
 export interface InboundPipelineOptions extends CommandMeans {
   readonly ids: IdSource;
   readonly intake: EventIntake;
-  /** What the other accounts know of whoever wrote it (G4, G7). */
-  readonly hearsayOf: (source: Source) => InboundBatch;
-  /** Somebody was not let in. */
-  readonly onStranger: (account: InboxAccount, source: Source) => void;
-  readonly onFault: (cause: unknown) => void;
+  readonly accounts: {
+    /** What our accounts are shown of the author of a source (G4, G7). */
+    seen(source: Source): SeenByAccounts;
+  };
+  /** Notes who was not let in. */
+  readonly strangers: StrangerLog;
+  readonly log: Log;
 }
 
 /** It was not the event's fault: the channel brings it again. */
@@ -52,7 +55,7 @@ export class InboundPipeline {
   }
 
   /** Resolves when it is durable (T2). */
-  async hear(account: InboxAccount, heard: readonly PlatformEvent[], cursor?: string): Promise<void> {
+  async receive(account: InboxAccount, heard: readonly PlatformEvent[], cursor?: string): Promise<void> {
     const before = this.#turns.get(account.account) ?? Promise.resolve();
     const taken = before.catch(() => undefined).then(() => this.#take(account, heard, cursor));
     const settled = taken
@@ -88,24 +91,24 @@ export class InboundPipeline {
       const error = asTertuliaError(cause);
       if (RETRIED.includes(error.code)) throw cause;
       // No poison loop: one that cannot be judged is kept as refused, and the cursor passes it (T2).
-      if (error.code === "internal") this.#options.onFault(cause);
+      if (error.code === "internal") logFault(this.#options.log, cause);
       return { ...base, kind: "refused", code: error.code, sentence: error.message };
     }
   }
 
   /** Null: there is nothing to be stored. */
   async #judged(account: InboxAccount, heard: Spoken): Promise<object | null> {
-    const { config, hearsayOf, onStranger } = this.#options;
-    const house = accessPolicyFor(config, account.agent, account.platform);
+    const { config, accounts, strangers } = this.#options;
+    const house = accessPolicyFor(config(), account.agent, account.platform);
     const source = withVouched(heard);
-    const who = whoWrote(heard, house, hearsayOf(source));
+    const who = whoWrote(heard, house, accounts.seen(source));
     const speaker = speakerOfWho(who, source, account.agent);
     if (heard.kind === "reader") {
       const { alias } = heard;
       return { kind: "reader", source, author: speaker.author, ...(alias === undefined ? {} : { alias }) };
     }
     if (!mayEnter(who, source, house.access)) {
-      onStranger(account, source);
+      strangers.note(account, source);
       const reader = source.chatType === "dm" ? {} : { reader: { source, author: speaker.author } };
       return { kind: "refused", code: "access", sentence: "Whoever wrote this is not let in.", ...reader };
     }
@@ -131,7 +134,8 @@ export class InboundPipeline {
     heard: PlatformMessage,
     { who, speaker, house }: { who: Who; speaker: Speaker; house: AccessPolicy },
   ): Promise<object> {
-    const { config, about, reader } = this.#options;
+    const { about, store: reader } = this.#options;
+    const config = this.#options.config();
     const { source, text, saidAt, target, replyTo, originId } = heard;
     const personId = speaker.person?.id;
     const { rules } = rulesFor(config, { agent, source, ...(personId === undefined ? {} : { personId }) });
@@ -167,14 +171,14 @@ export class InboundPipeline {
   /** Words that answer what the agent asks leave for, said to it. */
   #plainAnswer(text: string | undefined, conversation: ConversationRow | null): string | null {
     if (text === undefined || conversation === null) return null;
-    const isAsking = this.#options.questionsOf(conversation.id).some(({ isAskedThere }) => isAskedThere);
+    const isAsking = this.#options.turns.questionsOf(conversation.id).some(({ isAskedThere }) => isAskedThere);
     return isAsking ? plainAnswer(text) : null;
   }
 
   /** G3: by what was delivered, and where that is not known, by what the platform says. */
   async #isOwn({ source, replyTo }: PlatformMessage, { agent, account }: { agent: string; account: string }) {
     const place = placeOf({ agent, source });
-    const author = await this.#options.reader.authorOf({ place, externalId: replyTo!.messageId });
+    const author = await this.#options.store.authorOf({ place, externalId: replyTo!.messageId });
     if (author === null) return replyTo!.isOwn;
     return author.kind === "account" ? author.id === account : author.kind === "agent" && author.id === agent;
   }
@@ -223,7 +227,7 @@ function peopleOf(config: Config): Map<string, Person> {
 export function isStillLetIn(
   config: Config,
   { author, source }: Message,
-  hearsayOf: (source: Source) => InboundBatch,
+  seenByAccounts: (source: Source) => SeenByAccounts,
 ): boolean {
   if (source === null) return true;
   if (isLocalDoor(source.platform)) return author.kind !== "person" || config.people[author.id] !== undefined;
@@ -235,6 +239,6 @@ export function isStillLetIn(
   return mayStillSpeak(author, source, {
     ...house,
     knows: (id) => config.people[id] !== undefined,
-    address: hearsayOf(source).address,
+    address: seenByAccounts(source).address,
   });
 }

@@ -94,9 +94,9 @@ export class LocalDoors {
       throw new TertuliaError("request_invalid", "The message is empty.", { remedy: "Send some text." });
     const place = await this.#placeOf(request);
     const { key, agent, rules, ...where } = place;
-    const conversation = await this.#options.reader.conversation(key);
+    const conversation = await this.#options.store.conversation(key);
     const { platform } = place.source;
-    const { name: runtime } = runtimeAt(this.#options.config, { agent, key, platform, conversation });
+    const { name: runtime } = runtimeAt(this.#options.config(), { agent, key, platform, conversation });
     const speaker = speakerOf(request.person);
     const isPrivate = isOwnersAlone({ speaker, source: place.source, conversation });
     const event = await this.#eventFor(
@@ -119,7 +119,7 @@ export class LocalDoors {
 
   /** What was said under a request's key, as its repeat finds it; null where nothing was. */
   async saidUnder(personId: string, key: string): Promise<Said | null> {
-    const found = await this.#options.reader.requestUnder({ personId, key });
+    const found = await this.#options.store.requestUnder({ personId, key });
     return found === null ? null : this.#repeated(found);
   }
 
@@ -142,7 +142,8 @@ export class LocalDoors {
 
   /** The source, target, key and settings of a door, or of a conversation named by its key. */
   async #placeOf({ door, person, agent }: SayRequest): Promise<Place> {
-    const { config, reader } = this.#options;
+    const { store: reader } = this.#options;
+    const config = this.#options.config();
     if ("platform" in door) return placeAt(config, agent, door.platform, person, door.name);
     const named = ownDoorOf(door.key);
     const parts = parseSessionKey(door.key);
@@ -168,7 +169,7 @@ export class LocalDoors {
 
   /** A retry under a known key attaches to its turn (T3); a command's answer is read back. */
   async #repeated({ messageId, conversationId, turnId }: Extract<AdmitOutcome, { kind: "duplicate" }>): Promise<Said> {
-    const { reader } = this.#options;
+    const { store: reader } = this.#options;
     const conversation = conversationId === null ? null : await reader.conversationById(conversationId);
     const turn = turnId === null ? null : await reader.turn(turnId);
     const unknown = () =>

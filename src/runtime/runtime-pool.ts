@@ -218,6 +218,12 @@ export class RuntimePool {
   }
 
   /** Every handle that is alive, failing, or lost a short while ago. */
+  /** Where a session's agent is: the state of its handle that is not cold, whatever runtime it is of. */
+  stateOf(sessionId: string): HandleStateName {
+    const handles = this.list().filter((handle) => handle.sessionId === sessionId);
+    return handles.find(({ state }) => state !== "cold")?.state ?? "cold";
+  }
+
   list(): readonly HandleStatus[] {
     const known = [...this.#slots.values()].flatMap((runtimes) => [...runtimes.values()]);
     return [...new Set([...known, ...this.#alive])].map(({ sessionId, runtime, state, since, restarts }) => ({

@@ -14,9 +14,9 @@ export interface TelemetryOptions {
   readonly events: EventBus;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reader: Pick<StoreReader, "openCounts">;
+  readonly store: Pick<StoreReader, "openCounts">;
   readonly pool: Pick<RuntimePool, "list">;
-  readonly runningTurns: () => number;
+  readonly turns: { readonly running: number };
 }
 
 /** Telemetry: one line per turn in the log, metrics, and spans. It hears the steps of turns and deliveries, and nobody waits for it. */
@@ -34,9 +34,9 @@ export class Telemetry {
 
   /** The metrics as they stand, and their content type. */
   async metrics(): Promise<{ readonly text: string; readonly contentType: string }> {
-    const { reader, pool, runningTurns } = this.#options;
-    const { turns: openTurns, deliveries: openDeliveries } = await reader.openCounts();
-    const running = runningTurns();
+    const { store, pool, turns } = this.#options;
+    const { turns: openTurns, deliveries: openDeliveries } = await store.openCounts();
+    const { running } = turns;
     const text = await this.#metrics.text({
       waitingTurns: Math.max(0, openTurns - running),
       runningTurns: running,

@@ -90,7 +90,7 @@ export class Turns {
   }
 
   /** Runs a turn that `admit` began in its own transaction. */
-  start(turn: Turn): void {
+  run(turn: Turn): void {
     this.#queue.start(turn);
   }
 

@@ -42,7 +42,7 @@ test("B3 B4 B5 B8 T8: 200 conversations, eight places, random kills: answered ri
 
   const says = async (n: number, text: string) => {
     const door = { platform: "console", name: `c${n}` } as const;
-    const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+    const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
     if (said.kind !== "turn") throw new Error(said.kind);
     return said;
   };

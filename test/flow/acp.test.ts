@@ -4,10 +4,12 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
 import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { sessionOfToken } from "../../src/conversation/session-token.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Said } from "../../src/intake/local-doors.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { renderNotice } from "../../src/text/render-notice.ts";
 import type { LiveEvent } from "../../src/turn/live-turn.ts";
@@ -65,7 +67,7 @@ async function starts(agent: object = { preset: "demo" }): Promise<void> {
 
 const processes = (): number[] => processesWith(`TERTULIA_TEST_RUN=${mark}`);
 const says = (text: string): Promise<Said> =>
-  gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
+  gateway.doors.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
 
 async function hears(said: Said): Promise<string> {
   const { turn, text, notices } = await gateway.turns.answerOf(said.turnId!);
@@ -131,7 +133,7 @@ test("B5 T8: killed before it has said a word to anybody, a turn is not run agai
 test("B1 B6: restarts are counted in agent_state: of one that died idle, of one that was restarted by hand, and over a restart of the gateway", async () => {
   const state = async () => {
     const conversation = (await gateway.reader.conversation(KEY))!;
-    const { runtime, runtime_state } = await gateway.agentState(conversation);
+    const { runtime, runtime_state } = await gateway.conversations.agentState(conversation);
     const { restart_count, status } = runtime_state[runtime]!;
     return [restart_count, status];
   };
@@ -158,7 +160,7 @@ test("B1 B6: restarts are counted in agent_state: of one that died idle, of one 
 test("B5: with its own memory lost as well, it is primed with the transcript", async () => {
   await asks("say my parrot is called Kiwi");
   const conversation = await gateway.reader.conversation(KEY);
-  await gateway.park(conversation!.currentSession!);
+  await gateway.pool.drop(conversation!.currentSession!);
   rmSync(join(home.path, "workspace"), { recursive: true });
   expect(await asks("history")).toContain("me: my parrot is called Kiwi");
   expect(openings()).toEqual(["created", "primed"]);
@@ -222,7 +224,7 @@ test("F-ACP-04 B8: a session that is pruned is forgotten by its agent, and its f
   const once = await Promise.all(
     ["one", "two"].map(async (name) => {
       const door = { platform: "http", name } as const;
-      const said = await gateway.say({
+      const said = await gateway.doors.say({
         person: ALICE,
         agent: "main",
         door,
@@ -233,7 +235,7 @@ test("F-ACP-04 B8: a session that is pruned is forgotten by its agent, and its f
       return said.sessionId!;
     }),
   );
-  await gateway.park(once[0]!);
+  await gateway.pool.drop(once[0]!);
   const kept = await says("say hello");
   await hears(kept);
   await says("/new");
@@ -250,7 +252,7 @@ test("E3: an agent that is not installed is said with what to do", async () => {
   const sentence = await asks("hello");
   expect(sentence).toContain("OpenCode is not installed");
   expect(sentence).toContain("npm install -g opencode-ai");
-  const { runtime, runtime_state } = await gateway.agentState((await gateway.reader.conversation(KEY))!);
+  const { runtime, runtime_state } = await gateway.conversations.agentState((await gateway.reader.conversation(KEY))!);
   expect(runtime_state[runtime]).toMatchObject({ status: "broken", session_id: null, restart_count: 0 });
 });
 

@@ -50,7 +50,7 @@ async function starts(config: object): Promise<Gateway> {
 }
 
 async function asks(text: string, agent = "mohe"): Promise<string> {
-  const said = await gateway!.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
+  const said = await gateway!.doors.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
   if (said.kind === "turn") await gateway!.turns.answerOf(said.turnId);
   return `agent:${agent}:console:dm:owner%2Fmain`;
 }
@@ -58,7 +58,7 @@ async function asks(text: string, agent = "mohe"): Promise<string> {
 async function stateOf(key: string) {
   const conversation = (await gateway!.reader.conversation(key))!;
   const session = (await gateway!.reader.session(conversation.currentSession!))!;
-  return { ...(await gateway!.agentState(conversation)), session };
+  return { ...(await gateway!.conversations.agentState(conversation)), session };
 }
 
 test.each(["acp", "http", "hermes"])(

@@ -182,7 +182,7 @@ test("H6: a turn of a bound room is seen live at the terminal, and the terminal'
     `/api/conversations/${encodeURIComponent(MAIN)}`,
   );
   await client.post("/api/send", { room: KITCHEN, text: "Dinner?", session: conversation.currentSession });
-  const said = await gateway.say({
+  const said = await gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { key: KITCHEN },

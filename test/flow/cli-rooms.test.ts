@@ -66,7 +66,7 @@ async function json(...argv: string[]) {
 async function hasSession(): Promise<string> {
   const person = { id: "owner", role: "owner" } as const;
   const door = { platform: "console", name: "main" } as const;
-  const said = await gateway!.gateway.say({ person, agent: "main", door, text: "say hi" });
+  const said = await gateway!.gateway.doors.say({ person, agent: "main", door, text: "say hi" });
   if (said.kind !== "turn") throw new Error("a command was said");
   await gateway!.gateway.turns.answerOf(said.turnId);
   return said.sessionId;

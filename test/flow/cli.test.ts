@@ -47,7 +47,7 @@ async function stop(): Promise<void> {
 
 /** Alice of the terminal says something and waits for the answer; returns the session. */
 async function say(words: string): Promise<string> {
-  const said = await gateway!.gateway.say({
+  const said = await gateway!.gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { platform: "console", name: "main" },
@@ -316,7 +316,12 @@ describe("explain", () => {
     const source = file("source.json", { platform: "web", chat_id: "owner/kitchen" });
     const { gateway: running } = await start();
     const door = { platform: "web" as const, name: "kitchen" };
-    await running.say({ person: { id: "owner", role: "owner" }, agent: "main", door, text: "/autoreset idle 2h" });
+    await running.doors.say({
+      person: { id: "owner", role: "owner" },
+      agent: "main",
+      door,
+      text: "/autoreset idle 2h",
+    });
     const up = await json("explain", "--source", source);
     expect(up.settings.reset).toMatchObject({ value: { mode: "idle", idleMinutes: 120 }, from: "/autoreset" });
     expect((await tertulia("explain", "--source", source)).out).toMatch(/reset +\/autoreset +idle: ends after 2 h/);
@@ -701,7 +706,7 @@ describe("context", () => {
   test("C7 K19 only the owner reads it", async () => {
     file("config.yaml", "people: { alice: { tokens: [alice-has-a-long-token] } }\n");
     const { url } = await start();
-    const said = await gateway!.gateway.say({
+    const said = await gateway!.gateway.doors.say({
       person: { id: "alice", role: "member" },
       agent: "main",
       door: { platform: "http", name: "a" },

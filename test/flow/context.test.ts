@@ -63,7 +63,12 @@ describe("context", () => {
     return { ...agent.turns.at(-1)!, key, sessionId };
   };
   const type = async (text: string): Promise<TurnInput & { sessionId: string }> => {
-    const said = await gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
+    const said = await gateway.doors.say({
+      person: OWNER,
+      agent: "main",
+      door: { platform: "console", name: "main" },
+      text,
+    });
     if (said.kind !== "turn") throw new Error(said.kind);
     await gateway.turns.answerOf(said.turnId);
     return { ...agent.turns.at(-1)!, sessionId: said.sessionId };
@@ -199,7 +204,7 @@ describe("context", () => {
   test("H2, H3, H8, H11 C6 a handoff, its end and what was said meanwhile are facts of the turns", async () => {
     const first = await says("hello", { ...ann, rules: shared });
     const terminal = await type("dinner at eight");
-    await gateway.send({
+    await gateway.bridge.send({
       person: OWNER,
       room: first.key,
       text: "Dinner at eight.",
@@ -263,24 +268,24 @@ describe("context", () => {
 
     test("C7 is what it sees: in a running session, with lines it has not seen, bound elsewhere, and after that", async () => {
       const first = await says("hello", { ...ann, rules: shared });
-      agreesWith(await gateway.nextContext(first.key), await says("again", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("again", { ...ann, rules: shared }));
       await room.says("psst", { ...bob, rules: shared, addressed: false });
       await room.says("hm", { ...ann, rules: shared, addressed: false });
-      agreesWith(await gateway.nextContext(first.key), await says("so?", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("so?", { ...ann, rules: shared }));
       const terminal = await type("dinner");
-      await gateway.send({
+      await gateway.bridge.send({
         person: OWNER,
         room: first.key,
         text: "Dinner.",
         sessionId: terminal.sessionId,
         share: true,
       });
-      const bound = await gateway.nextContext(first.key);
+      const bound = await gateway.conversations.nextContext(first.key);
       expect(bound.session).toBe(terminal.sessionId);
       agreesWith(bound, await says("where?", { ...ann, rules: shared }));
-      agreesWith(await gateway.nextContext(TERMINAL), await type("well?"));
+      agreesWith(await gateway.conversations.nextContext(TERMINAL), await type("well?"));
       clock.set(clock.now() + 2 * 3_600_000);
-      agreesWith(await gateway.nextContext(first.key), await says("back", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("back", { ...ann, rules: shared }));
     });
 
     test("C7 R5 of a session that the next message will reset it shows the new one, and changes nothing", async () => {
@@ -303,7 +308,7 @@ describe("context", () => {
       const before = await type("one");
       clock.set(clock.now() + 3 * 3_600_000);
       const counts = await store.counts();
-      const next = await gateway.nextContext(TERMINAL);
+      const next = await gateway.conversations.nextContext(TERMINAL);
       expect(next).toMatchObject({ session: null, turn: null });
       expect(next.facts).toContain(`The one before is session ${before.sessionId}, last used `);
       expect(await store.counts()).toEqual(counts);
@@ -315,7 +320,7 @@ describe("context", () => {
       agent.hold = held.promise;
       const first = turnOf(await room.says("one", { ...ann, rules: shared }));
       const second = turnOf(await room.says("two", { ...bob, rules: shared }));
-      const next = await gateway.nextContext(first.key);
+      const next = await gateway.conversations.nextContext(first.key);
       expect(next.turn).toBe(second.turnId);
       expect(next.facts).toContain('From: "Bob"');
       held.resolve();
@@ -327,12 +332,12 @@ describe("context", () => {
     test("C7 of a room where nobody has spoken yet, and of one that does not exist", async () => {
       const terminal = await type("hello");
       const web = "agent:main:web:dm:owner%2Fkitchen";
-      await gateway.send({ person: OWNER, room: web, text: "Dinner.", sessionId: terminal.sessionId });
-      const next = await gateway.nextContext(web);
+      await gateway.bridge.send({ person: OWNER, room: web, text: "Dinner.", sessionId: terminal.sessionId });
+      const next = await gateway.conversations.nextContext(web);
       expect(next.session).toBe(terminal.sessionId);
       expect(next.facts).toContain('\nSource: Web page (DM with "owner")\nHandoff: ');
       expect(next.facts).toContain("\nFrom: nobody yet; rights: guest\n");
-      await expect(gateway.nextContext("agent:main:web:dm:owner%2Felsewhere")).rejects.toMatchObject({
+      await expect(gateway.conversations.nextContext("agent:main:web:dm:owner%2Felsewhere")).rejects.toMatchObject({
         code: "conversation_unknown",
       });
     });

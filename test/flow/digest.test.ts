@@ -162,7 +162,7 @@ describe("D1: inside the gateway", () => {
       await alice.asks("echo alice's words");
       await bob.asks("echo bob's own words");
       const { gateway } = story;
-      await gateway.send({
+      await gateway.bridge.send({
         person: alice.person,
         room: bob.key,
         text: "shall we?",
@@ -238,7 +238,7 @@ describe("D1: the command, and our own store", () => {
 
   async function start(): Promise<void> {
     gateway = await startGateway({ config: loadConfig({ flags: { home: state } }), log: silentLog });
-    const said = await gateway.gateway.say({
+    const said = await gateway.gateway.doors.say({
       person: { id: "owner", role: "owner" },
       agent: "main",
       door: { platform: "console", name: "main" },
@@ -287,7 +287,7 @@ describe("D1: the command, and our own store", () => {
       expect(full()).toContain("from the terminal");
       expect(await call("digest", "run", "--home", home)).toEqual({ code: 0, out: "", err: "" });
       expect(await call("digest", "uninstall", "--home", home)).toMatchObject({ code: 0 });
-      const said = await gateway!.gateway.say({
+      const said = await gateway!.gateway.doors.say({
         person: { id: "bob", role: "member" },
         agent: "main",
         door: { platform: "web", name: "x" },

@@ -74,7 +74,7 @@ describe("followers", () => {
     const [deaf, attentive] = [await connect(), await connect()];
     attentive.read();
     const text = `say ${"long words ".repeat(250_000)}`;
-    const said = await stage.gateway.say({
+    const said = await stage.gateway.doors.say({
       person: OWNER,
       agent: "main",
       door: { platform: "http", name: "me" },

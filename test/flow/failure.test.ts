@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
-import { Gateway, type Person } from "../../src/gateway/gateway.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store, TurnAnswer } from "../../src/store/store.ts";
@@ -730,7 +731,7 @@ async function oddStage(session: Partial<AgentSession>, config: object = {}, ope
     rests,
     passes,
     says: (text: string) =>
-      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text }),
+      gateway.doors.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text }),
     /** Of a turn that has ended; it is not waited for. */
     async answer({ turnId }: { turnId: number | null }): Promise<TurnAnswer> {
       const answer = await store.answer(turnId ?? 0);

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
 import { localDoorChatId } from "../../src/conversation/session-key.ts";
-import { Gateway, type Person } from "../../src/gateway/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { renderNotice } from "../../src/text/render-notice.ts";
 import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
@@ -70,16 +71,16 @@ afterEach(async () => {
 });
 
 const send = (sessionId: string, { agent = "mohe", person = ALICE, text = "dinner is ready" } = {}) =>
-  gateway.send({ person, room: doorOf(agent, "kitchen"), text, sessionId });
+  gateway.bridge.send({ person, room: doorOf(agent, "kitchen"), text, sessionId });
 const set = (sessionId: string, agent = "mohe") =>
-  gateway.bind({
+  gateway.bridge.bind({
     person: ALICE,
     room: doorOf(agent, "kitchen"),
     change: { kind: "set", binding: "pinned", sessionId },
   });
 
 async function asks(text: string, { agent = "mohe", name = "kitchen" } = {}): Promise<string> {
-  const said = await gateway.say({ person: ALICE, agent, door: { platform: "web", name }, text });
+  const said = await gateway.doors.say({ person: ALICE, agent, door: { platform: "web", name }, text });
   const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
@@ -184,7 +185,7 @@ describe("F-HER-01 a session of another program is asked for before anything is 
   test("F-HER-01 H7: whoever is not the owner learns nothing of what is there", async () => {
     hermes.hold(TERMINAL, { source: "cli" });
     const room = `agent:mohe:web:dm:${encodeURIComponent(localDoorChatId("bob", "kitchen"))}`;
-    const asked = (id: string) => gateway.send({ person: BOB, room, text: "x", sessionId: `hermes:${id}` });
+    const asked = (id: string) => gateway.bridge.send({ person: BOB, room, text: "x", sessionId: `hermes:${id}` });
     for (const id of [TERMINAL, "not-there"]) await expect(asked(id)).rejects.toMatchObject({ code: "forbidden" });
   });
 

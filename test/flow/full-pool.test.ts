@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
-import { Gateway, type Said } from "../../src/gateway/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Said } from "../../src/intake/local-doors.ts";
 import { createDemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -44,7 +45,7 @@ describe("more conversations than places for agents", () => {
 
   const says = async (name: string, text: string): Promise<Extract<Said, { kind: "turn" }>> => {
     const door = { platform: "console", name } as const;
-    const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+    const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
     if (said.kind !== "turn") throw new Error(said.kind);
     return said;
   };
@@ -143,7 +144,7 @@ describe("one agent that hangs", () => {
     });
     await gateway.start();
     const says = (name: string, text: string) =>
-      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name }, text });
+      gateway.doors.say({ person: OWNER, agent: "main", door: { platform: "console", name }, text });
     const hanging = await says("hanging", "hang");
     const before = clock.now();
     const turns = await Promise.all(Array.from({ length: 49 }, (_, n) => says(`c${n}`, "hello")));

@@ -3,8 +3,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
 import { localDoorChatId } from "../../src/conversation/session-key.ts";
-import { Gateway, type Person } from "../../src/gateway/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { renderNotice } from "../../src/text/render-notice.ts";
 import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
@@ -49,7 +50,12 @@ async function starts(): Promise<void> {
 }
 
 async function asks(text: string): Promise<string> {
-  const said = await gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
+  const said = await gateway.doors.say({
+    person: ALICE,
+    agent: "main",
+    door: { platform: "console", name: "main" },
+    text,
+  });
   const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }

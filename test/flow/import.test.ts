@@ -59,7 +59,7 @@ async function bringIn(...flags: string[]): Promise<Done> {
 }
 
 async function say(words: string): Promise<string> {
-  const said = await gateway!.gateway.say({
+  const said = await gateway!.gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { platform: "console", name: "main" },
@@ -201,9 +201,9 @@ test("H13: stopped in the middle, the next call brings in the rest, and nothing 
   const db = new HermesDb(path());
   const [first] = new HermesHistory(db, { now: Date.now(), owners: [], known: [] }).batches();
   db.close();
-  const part = await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! });
+  const part = await gateway!.gateway.conversations.import({ runtime: "hermes", agent: "main", sessions: first! });
   expect(part).toEqual({ sessions: 1, messages: 500, wentOn: [] });
-  expect(await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! })).toEqual({
+  expect(await gateway!.gateway.conversations.import({ runtime: "hermes", agent: "main", sessions: first! })).toEqual({
     sessions: 0,
     messages: 0,
     wentOn: [],
@@ -405,7 +405,7 @@ test("D9: what was brought in is no part of our own digest: its other writer kee
   fill("v30");
   await bringIn();
   await start();
-  expect(await gateway!.gateway.digest()).toEqual({ sections: [], notes: [] });
+  expect(await gateway!.gateway.digest.read()).toEqual({ sections: [], notes: [] });
 });
 
 test("D2, H13: what was brought in and went on here is told, under the door where it went on", async () => {
@@ -414,7 +414,7 @@ test("D2, H13: what was brought in and went on here is told, under the door wher
   await start();
   await say("/resume Holiday");
   await say("echo on we go");
-  const { sections } = await gateway!.gateway.digest();
+  const { sections } = await gateway!.gateway.digest.read();
   expect(
     sections.map(({ platform, sessionId, pairs }) => [platform, sessionId, pairs.map(({ user }) => user)]),
   ).toEqual([["terminal", "hermes_20260413_080000_aaaaaaaa", ["echo on we go"]]]);

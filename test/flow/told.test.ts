@@ -93,7 +93,7 @@ describe("doors, and not keys", () => {
       const terminal = stage.alice("console", { agent: "mohe" });
       await terminal.asks("say a secret");
       const send = async () =>
-        stage.gateway.send({
+        stage.gateway.bridge.send({
           person: { id: "owner", role: "owner" },
           room: "core",
           text: "x",

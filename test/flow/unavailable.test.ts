@@ -18,15 +18,15 @@ function roomThatRepeats() {
         inbox = given;
         await channel.start({
           ...given,
-          hear: (heard, cursor) => {
+          receive: (heard, cursor) => {
             last = heard;
-            return given.hear(heard, cursor);
+            return given.receive(heard, cursor);
           },
         });
       },
     };
   };
-  return { room, createChannel, again: (): Promise<void> => inbox!.hear(last) };
+  return { room, createChannel, again: (): Promise<void> => inbox!.receive(last) };
 }
 
 const CONFIG = { agents: agentsInRoom(["mohe"]), people: ALICE_AND_BOB };

@@ -2,7 +2,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
-import { Gateway, type Person } from "../../src/gateway/gateway.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -67,7 +68,12 @@ describe("300 turns with resets, stops, failures and restarts", () => {
     );
     const counts = { answered: 0, failed: 0, stopped: 0, resets: 0, restarts: 0 };
     const say = (talk: Talk, text: string) =>
-      gateway.say({ person: talk.person, agent: "main", door: { platform: talk.platform, name: talk.label }, text });
+      gateway.doors.say({
+        person: talk.person,
+        agent: "main",
+        door: { platform: talk.platform, name: talk.label },
+        text,
+      });
 
     // A fixed order that mixes everything: the same in each run.
     let seed = 7;

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Channel } from "../../src/channel/channel.ts";
 import { type AccountConfig, type Config, loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
 import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { asTertuliaError, type TertuliaError } from "../../src/errors.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway/gateway.ts";
-import type { LocalPlatform } from "../../src/intake/local-doors.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { LocalPlatform, Said } from "../../src/intake/local-doors.ts";
 import type { Fate } from "../../src/message/message.ts";
 import type { Notice } from "../../src/message/notice.ts";
 import { createDemoRuntime, type DemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
@@ -341,7 +342,7 @@ export class Door {
 
   /** Resolves when the words are durable. */
   async says(text: string, idempotency?: { key: string; bodyHash: string }): Promise<Words> {
-    const said: Said = await this.story.gateway.say({
+    const said: Said = await this.story.gateway.doors.say({
       person: this.person,
       agent: this.agent,
       door: { platform: this.#platform, name: this.#name },
@@ -369,7 +370,7 @@ export class Door {
 
   /** Speaks in somebody's conversation by its key. */
   async speaksInto(door: Door, text: string): Promise<Words> {
-    const said = await this.story.gateway.say({
+    const said = await this.story.gateway.doors.say({
       person: this.person,
       agent: door.agent,
       door: { key: door.key },
@@ -442,12 +443,18 @@ export class Door {
   /** H1: words into another door, from this door's session or the one named. Shared unless a story says otherwise: some doors are another person's. */
   async sends(text: string, to: Door, sessionId?: string | null, share = true): Promise<BindingRow | null> {
     const from = sessionId === undefined ? await this.session() : sessionId;
-    const sent = await this.story.gateway.send({ person: this.person, room: to.key, text, sessionId: from, share });
+    const sent = await this.story.gateway.bridge.send({
+      person: this.person,
+      room: to.key,
+      text,
+      sessionId: from,
+      share,
+    });
     return sent.binding;
   }
 
   async binds(sessionId: string, binding: "live" | "pinned", share = true): Promise<void> {
-    await this.story.gateway.bind({
+    await this.story.gateway.bridge.bind({
       person: this.person,
       room: this.key,
       change: { kind: "set", binding, sessionId },
@@ -456,7 +463,11 @@ export class Door {
   }
 
   async clears(): Promise<boolean> {
-    const { had } = await this.story.gateway.bind({ person: this.person, room: this.key, change: { kind: "clear" } });
+    const { had } = await this.story.gateway.bridge.bind({
+      person: this.person,
+      room: this.key,
+      change: { kind: "clear" },
+    });
     return had;
   }
 }

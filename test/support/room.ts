@@ -135,7 +135,7 @@ export class RoomServer {
           isBot: false,
           messageId: id,
         };
-        await account.inbox!.hear([
+        await account.inbox!.receive([
           {
             kind: "message",
             eventId: id,
@@ -294,7 +294,7 @@ export class RoomServer {
     const there = [...this.#accounts.values()].filter(({ config }) =>
       config.rooms.some(({ jid }) => jid === `${room}@${SERVICE}`),
     );
-    await Promise.all(there.map((account) => account.inbox?.hear([heardBy(account)])));
+    await Promise.all(there.map((account) => account.inbox?.receive([heardBy(account)])));
   }
 }
 

@@ -126,8 +126,10 @@ export class XmppScene {
   }
 
   async ready(): Promise<void> {
-    await until(`the agents are in the room: ${JSON.stringify(this.#running?.gateway.channels)}`, () =>
-      this.gateway.channels.every(({ status }) => status.state === "online" && (status.problems ?? []).length === 0),
+    await until(`the agents are in the room: ${JSON.stringify(this.#running?.gateway.accounts.list())}`, () =>
+      this.gateway.accounts
+        .list()
+        .every(({ status }) => status.state === "online" && (status.problems ?? []).length === 0),
     );
   }
 

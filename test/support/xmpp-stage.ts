@@ -57,7 +57,7 @@ export class XmppListener {
     const inbox: Inbox = {
       cursor: this.cursor,
       commit: async () => [],
-      hear: async (events, cursor) => {
+      receive: async (events, cursor) => {
         if (this.isBroken) throw new Error("the disk is full");
         for (const event of events) (event.kind === "reader" ? this.readers : this.events).push(event);
         if (cursor !== undefined) this.cursor = cursor;

@@ -22,7 +22,7 @@ export interface InboundBatch {
  * waits is bounded: beyond that `put` refuses, and the place reads it from its archive later.
  */
 export class InboundQueue {
-  readonly #hear: NonNullable<Inbox["hear"]>;
+  readonly #hear: NonNullable<Inbox["receive"]>;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #mostWaiting: number;
@@ -33,8 +33,8 @@ export class InboundQueue {
   readonly #stopped = new AbortController();
 
   constructor({ inbox, clock, log, mostWaiting }: { inbox: Inbox; clock: Clock; log: Log; mostWaiting: number }) {
-    if (inbox.hear === undefined) throw new Error("The XMPP channel needs an inbox that hears.");
-    this.#hear = inbox.hear.bind(inbox);
+    if (inbox.receive === undefined) throw new Error("The XMPP channel needs an inbox that hears.");
+    this.#hear = inbox.receive.bind(inbox);
     this.#clock = clock;
     this.#log = log;
     this.#mostWaiting = mostWaiting;

@@ -1,4 +1,4 @@
-import type { Claim, Store, TurnSignal } from "../../store/store.ts";
+import type { Claim, Settled, Store, Turn, TurnSignal } from "../../store/store.ts";
 import type { Engine, EngineHandlers } from "../engine.ts";
 
 /** One process owns every session: its epoch is the store's boot counter. */
@@ -12,6 +12,9 @@ export function createLocalEngine(options: { store: Store; holder: string }): En
     },
     wake: (sessionId: string) => handlers?.wake(sessionId),
     signal: (signal: TurnSignal) => handlers?.signal(signal),
+    hasRoom: (coming: number) => handlers?.hasRoom(coming) ?? false,
+    run: (turn: Turn) => handlers?.run(turn),
+    ended: (settled: Settled) => handlers?.ended(settled),
     async stop() {
       handlers = null;
     },

@@ -1,6 +1,7 @@
 import { type Context, Hono } from "hono";
 import { TertuliaError } from "../../errors.ts";
-import type { Gateway, Said, SayRequest } from "../../gateway/gateway.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
+import type { Said, SayRequest } from "../../intake/local-doors.ts";
 import { ownDoorOf } from "../../intake/local-doors.ts";
 import { cleanText } from "../../message/source.ts";
 import type { TurnAnswer } from "../../store/store.ts";
@@ -82,7 +83,7 @@ export function completions({ gateway, closing, startedAt }: CompletionsOptions)
 
   /** Under a key the store knows a repeat; without one only the client does (T3). */
   function take(context: Context<Env>, request: SayRequest): Promise<Said> {
-    if (request.idempotency !== undefined) return gateway.say(request);
+    if (request.idempotency !== undefined) return gateway.doors.say(request);
     const { person, agent, door, text, once, instructions } = request;
     const place = once === undefined ? door : once.history;
     const bodyHash = sha256(JSON.stringify([agent, place, text, instructions]));
@@ -92,9 +93,9 @@ export function completions({ gateway, closing, startedAt }: CompletionsOptions)
       mark: `${person.id}\n${bodyHash}`,
       isRepeat: Number(context.req.header("x-stainless-retry-count")) > 0,
       response: context.env.outgoing,
-      say: () => gateway.say({ ...request, idempotency: { key, bodyHash, isReused: true } }),
+      say: () => gateway.doors.say({ ...request, idempotency: { key, bodyHash, isReused: true } }),
       recall: async () => {
-        const found = await gateway.saidUnder(person.id, key);
+        const found = await gateway.doors.saidUnder(person.id, key);
         return found !== null && (await wasCutByEnd(found)) ? found : null;
       },
     });
@@ -223,7 +224,7 @@ async function answerOf({ gateway, closing, turn }: Exchange): Promise<TurnAnswe
   if (closing.aborted) onClosing();
   try {
     const answer = await Promise.race([gateway.turns.answerOf(turn.id), closed.promise]);
-    if (turn.parks !== null) await gateway.park(turn.parks);
+    if (turn.parks !== null) await gateway.pool.drop(turn.parks);
     return answer;
   } finally {
     closing.removeEventListener("abort", onClosing);

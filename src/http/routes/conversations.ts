@@ -30,12 +30,12 @@ export function conversations(gateway: Gateway): Hono<Env> {
     const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
     if (context.get("caller").role !== "owner")
       throw new TertuliaError("forbidden", "Only the owner sees what agents are told.");
-    return context.json(await gateway.nextContext(conversation.key));
+    return context.json(await gateway.conversations.nextContext(conversation.key));
   });
   /** Stored in that conversation's place with the caller as author; 202, for its answer comes over /api/events and /api/messages. */
   app.post("/:key/messages", async (context) => {
     const { text } = await jsonBody(context, MessageBody);
-    const said = await gateway.say({
+    const said = await gateway.doors.say({
       person: context.get("caller"),
       agent: gateway.config.defaultAgent,
       door: { key: context.req.param("key") },

@@ -1,8 +1,9 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import type { Person } from "../../conversation/person.ts";
 import { isKeyName } from "../../conversation/session-key.ts";
 import { TertuliaError } from "../../errors.ts";
-import type { Gateway, Person } from "../../gateway/gateway.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
 import { cleanText } from "../../message/source.ts";
 import { jsonBody, optional } from "../body.ts";
 import type { Env } from "../wire.ts";
@@ -51,7 +52,7 @@ export function foreignSessions(gateway: Gateway): Hono<Env> {
       ...session,
       messages: messages.map(({ author, ...message }) => ({ ...message, ...(author === undefined ? {} : { author }) })),
     }));
-    return context.json(await gateway.import({ runtime, agent, sessions: plain }));
+    return context.json(await gateway.conversations.import({ runtime, agent, sessions: plain }));
   });
   return app;
 }

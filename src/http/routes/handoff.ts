@@ -41,7 +41,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
     if (speaker !== null && session !== null && session !== speaker.id)
       throw new TertuliaError("forbidden", "A session's own token speaks for that session only.");
     const speaks = speaker?.agent ?? agent;
-    const sent = await gateway.send({
+    const sent = await gateway.bridge.send({
       person: context.get("caller"),
       room,
       text,
@@ -68,7 +68,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
     const { room, session, pin, agent, share } = await jsonBody(context, SetBody);
     const change = { kind: "set" as const, binding: pin ? ("pinned" as const) : ("live" as const), sessionId: session };
     return context.json(
-      await gateway.bind({
+      await gateway.bridge.bind({
         person: context.get("caller"),
         room,
         change,
@@ -80,7 +80,7 @@ export function handoff(gateway: Gateway): Hono<Env> {
   app.post("/handoff/clear", async (context) => {
     const { room, agent } = await jsonBody(context, ClearBody);
     return context.json(
-      await gateway.bind({
+      await gateway.bridge.bind({
         person: context.get("caller"),
         room,
         change: { kind: "clear" },

@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import type { Person } from "../../conversation/person.ts";
 import { TertuliaError } from "../../errors.ts";
-import type { Gateway, Person } from "../../gateway/gateway.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
 import { renderNotice } from "../../text/render-notice.ts";
 import { conversationFor, sessionFor } from "../access.ts";
 import { jsonBody } from "../body.ts";
@@ -17,7 +18,7 @@ export function runtimes(gateway: Gateway): Hono<Env> {
   /** Each is asked whether it can run: that may take some seconds. */
   app.get("/runtimes", async (context) => {
     ownerOnly(context.get("caller"));
-    return context.json({ runtimes: await gateway.probeRuntimes() });
+    return context.json({ runtimes: await gateway.runtimes.probe() });
   });
   app.get("/pool", (context) => {
     ownerOnly(context.get("caller"));
@@ -27,14 +28,14 @@ export function runtimes(gateway: Gateway): Hono<Env> {
   app.post("/sessions/:id/park", async (context) => {
     await jsonBody(context, NoBody);
     const session = await sessionFor(gateway.reader, context.get("caller"), context.req.param("id"));
-    await gateway.park(session.id);
-    return context.json({ session: session.id, state: gateway.stateOf(session.id) });
+    await gateway.pool.drop(session.id);
+    return context.json({ session: session.id, state: gateway.pool.stateOf(session.id) });
   });
   app.post("/sessions/:id/restart", async (context) => {
     await jsonBody(context, NoBody);
     const session = await sessionFor(gateway.reader, context.get("caller"), context.req.param("id"));
     const { how } = await gateway.turns.restart(session.id);
-    return context.json({ session: session.id, state: gateway.stateOf(session.id), how });
+    return context.json({ session: session.id, state: gateway.pool.stateOf(session.id), how });
   });
   /** As `/runtime` there: a name, `back` or `default`. */
   app.post("/conversations/:key/runtime", async (context) => {
@@ -44,24 +45,24 @@ export function runtimes(gateway: Gateway): Hono<Env> {
     const { key, agent } = await conversationFor(gateway.reader, caller, context.req.param("key"));
     if (!["back", "default"].includes(runtime) && gateway.config.runtimes[runtime] === undefined)
       throw new TertuliaError("runtime_unknown", `There is no runtime ${JSON.stringify(runtime)}.`);
-    const said = await gateway.say({ person: caller, agent, door: { key }, text: `/runtime ${runtime}` });
+    const said = await gateway.doors.say({ person: caller, agent, door: { key }, text: `/runtime ${runtime}` });
     const conversation = await conversationFor(gateway.reader, caller, key);
     return context.json({
       conversation: key,
-      runtime: gateway.runtimeOf(conversation),
+      runtime: gateway.conversations.runtimeOf(conversation),
       reply: said.kind === "command" ? renderNotice(said.reply) : null,
     });
   });
   /** B6: keys of other programs are merged in and kept; ours are computed. */
   app.get("/conversations/:key/agent-state", async (context) => {
     const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
-    return context.json(await gateway.agentState(conversation));
+    return context.json(await gateway.conversations.agentState(conversation));
   });
   app.patch("/conversations/:key/agent-state", async (context) => {
     const patch = await jsonBody(context, StateBody);
     const conversation = await conversationFor(gateway.reader, context.get("caller"), context.req.param("key"));
-    await gateway.keepAgentState(conversation.key, patch);
-    return context.json(await gateway.agentState(conversation));
+    await gateway.conversations.keepAgentState(conversation.key, patch);
+    return context.json(await gateway.conversations.agentState(conversation));
   });
   return app;
 }

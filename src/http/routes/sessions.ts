@@ -42,14 +42,14 @@ export function sessions(gateway: Gateway): Hono<Env> {
     const { id, title } = await jsonBody(context, JobBody);
     const caller = context.get("caller");
     const session = await sessionFor(gateway.reader, caller, context.req.param("id"));
-    await gateway.job({ person: caller, sessionId: session.id, id, title });
+    await gateway.bridge.job({ person: caller, sessionId: session.id, id, title });
     const jobs = await gateway.reader.jobs(session.id);
     return context.json({ job: jobs.find((job) => job.id === id) ?? null });
   });
   app.post("/:id/jobs/:job/close", async (context) => {
     const caller = context.get("caller");
     const session = await sessionFor(gateway.reader, caller, context.req.param("id"));
-    const { had } = await gateway.job({
+    const { had } = await gateway.bridge.job({
       person: caller,
       sessionId: session.id,
       id: context.req.param("job"),

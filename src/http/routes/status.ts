@@ -24,7 +24,7 @@ export function statusRoutes(options: { gateway: Gateway; feed: EventFeed; start
         displayName: agent.displayName,
         runtime: agent.runtime,
       })),
-      channels: gateway.channels,
+      channels: gateway.accounts.list(),
       counts: await gateway.reader.counts(),
       warm: pool.list(),
       pool: pool.counters,

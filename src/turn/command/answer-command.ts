@@ -3,6 +3,7 @@ import { type AgentFacts, factsFor } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
 import { parseLocalDoorChatId } from "../../conversation/session-key.ts";
 import type { Platform, Source } from "../../message/source.ts";
+import type { RuntimePool } from "../../runtime/runtime-pool.ts";
 import type { ConversationRow, StoreReader } from "../../store/store.ts";
 import type { Clock } from "../../util/clock.ts";
 import { type CommandAnswer, type CommandContext, type OpenQuestion, onlySays } from "./command.ts";
@@ -10,15 +11,16 @@ import { commandOf } from "./commands.ts";
 
 /** What commands may look at, wherever they are typed. */
 export interface CommandMeans {
-  readonly config: Config;
-  readonly reader: StoreReader;
+  readonly config: () => Config;
+  readonly store: StoreReader;
   readonly clock: Clock;
-  /** Where a session's agent is: warm, busy, cold. */
-  readonly handleState: (sessionId: string) => string;
+  readonly pool: Pick<RuntimePool, "stateOf">;
   /** What a person is told of an agent on a runtime (R5). */
   readonly about: (agent: string, runtime: string) => AgentFacts;
-  /** What the agent asks leave for there. */
-  readonly questionsOf: (conversationId: number) => readonly OpenQuestion[];
+  readonly turns: {
+    /** The open permission questions in a conversation's running turns. */
+    questionsOf(conversationId: number): readonly OpenQuestion[];
+  };
 }
 
 /** Where a command is typed. */
@@ -35,8 +37,9 @@ export interface CommandPlace {
 export async function answerCommand(
   text: string,
   place: CommandPlace,
-  { config, reader, clock, handleState, about, questionsOf }: CommandMeans,
+  { config: configNow, store, clock, pool, about, turns }: CommandMeans,
 ): Promise<CommandAnswer | null> {
+  const config = configNow();
   const found = commandOf(text);
   if (found === null) return null;
   if ("unknown" in found) return onlySays(`There is no command /${found.unknown}. /help lists them.`);
@@ -48,12 +51,12 @@ export async function answerCommand(
   return found.command.run({
     ...place,
     config,
-    reader,
-    handleState,
+    reader: store,
+    handleState: (sessionId) => pool.stateOf(sessionId),
     runtimeHere,
     about: aboutOn(runtimeHere.name),
     aboutOn,
-    questions: conversation === null ? [] : questionsOf(conversation.id).filter(isForSpeaker),
+    questions: conversation === null ? [] : turns.questionsOf(conversation.id).filter(isForSpeaker),
     args: found.args,
     now: clock.now(),
   });
