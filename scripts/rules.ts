@@ -55,7 +55,7 @@ function between(first: string, last: string | undefined): string[] {
 /** The names of `test(`, `it(` and `describe(` calls in a source text, with what their tables put into them. */
 export function testNames(source: string): string[] {
   const names: string[] = [];
-  for (const call of source.matchAll(/(?<![\w.$])(?:test|it|describe)((?:\.\w+)*)([(`])/g)) {
+  for (const call of source.matchAll(/(?<![\w.$])(?:test|it|describe)((?:\.\w+)*)(?:<[^()`]*>)?([(`])/g)) {
     const line = source.slice(source.lastIndexOf("\n", call.index) + 1, call.index);
     if (/^\s*\/?\*|\/\//.test(line)) continue;
     const opening = call.index + call[0].length - 1;

@@ -160,11 +160,14 @@ export class TertuliaError extends Error {
   override readonly name = "TertuliaError";
   readonly code: ErrorCode;
   readonly remedy: string;
+  /** Of `config_invalid`, where the file is not at hand: the key that is wrong, below what was to be built. */
+  readonly setting: string | undefined;
 
-  constructor(code: ErrorCode, sentence: string, options: { cause?: unknown; remedy?: string } = {}) {
+  constructor(code: ErrorCode, sentence: string, options: { cause?: unknown; remedy?: string; setting?: string } = {}) {
     super(sentence, options.cause === undefined ? {} : { cause: options.cause });
     this.code = code;
     this.remedy = options.remedy ?? KINDS[code].remedy;
+    this.setting = options.setting;
   }
 
   get status(): number {

@@ -1,25 +1,22 @@
 import { shownAddress } from "../config/complaint.ts";
-import {
-  type Config,
-  type ConfigFlags,
-  configKeys,
-  loadConfig,
-  type Origin,
-  originOf,
-  runtimeKeys,
-} from "../config/config.ts";
-import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { output } from "./output.ts";
+import { type Config, type ConfigFlags, configKeys, type Origin, originOf, runtimeKeys } from "../config/config.ts";
+import { invalid } from "../config/file.ts";
+import { TertuliaError } from "../errors.ts";
+import { type Judgement, judge, lostSessions } from "../gateway/judge.ts";
+import { refusalsOfMachine } from "../gateway/start.ts";
+import { output, printable } from "./output.ts";
+import { sessionById } from "./state.ts";
 import { table } from "./table.ts";
 
 const NOT_SHOWN = "not shown";
 
-/** E2: `tertulia config check` says every problem, or what holds and where each value comes from. */
+/** E2, E6: `tertulia config check` says every problem, or what holds and where each value comes from. */
 export async function configCheck({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
-  const config = checked(flags);
+  const { config, warnings: idle } = await checked(flags);
+  const warnings = [...idle, ...(await lostSessionsOf(config))];
   const values = effectiveValues(config);
   if (json) {
-    output(JSON.stringify({ ok: true, home: config.home, file: config.files.config, values }));
+    output(JSON.stringify({ ok: true, home: config.home, file: config.files.config, warnings, values }));
     return;
   }
   const rows = Object.entries(values).map(([path, { value, from }]) => [path, from, shown(value)]);
@@ -28,20 +25,34 @@ export async function configCheck({ json, ...flags }: ConfigFlags & { json?: boo
       `The configuration is good (${config.files.config ?? "no file: everything at its default"}).`,
       `State folder: ${config.home} (${originOf(config, "home")})`,
       ...fromEnvironment(config),
+      ...warnings.map((warning) => `Warning: ${printable(warning)}`),
       "",
       table([["KEY", "FROM", "VALUE"], ...rows]),
     ].join("\n"),
   );
 }
 
-function checked(flags: ConfigFlags): Config {
+async function checked(flags: ConfigFlags): Promise<Judgement> {
+  const judgement = judge({ flags });
+  // Where the file is wrong, the address that it means may be another one.
+  const refusals = judgement.problems.length > 0 ? [] : await refusalsOfMachine(judgement.config);
+  const all = [...judgement.problems, ...refusals.map(({ message }) => message)];
+  if (all.length === 0) return judgement;
+  const [refusal] = refusals;
+  if (refusal !== undefined)
+    throw new TertuliaError(refusal.code, all.join("\n"), { cause: refusal, remedy: refusal.remedy });
+  const cause = invalid(all);
+  const remedy = "Correct what is named; docs/configuration.md has every key, config.example.yaml every default.";
+  throw new TertuliaError(cause.code, cause.message, { cause, remedy });
+}
+
+/** As far as the state can be read: `doctor` says where it cannot. */
+async function lostSessionsOf(config: Config): Promise<string[]> {
   try {
-    return loadConfig({ flags });
+    return await Array.fromAsync(lostSessions(config, (id) => sessionById(config, id)));
   } catch (cause) {
-    const error = asTertuliaError(cause);
-    if (error.code !== "config_invalid") throw cause;
-    const remedy = "Correct what is named; docs/configuration.md has every key, config.example.yaml every default.";
-    throw new TertuliaError(error.code, error.message, { cause, remedy });
+    if (cause instanceof TertuliaError) return [];
+    throw cause;
   }
 }
 

@@ -7,6 +7,7 @@ import type { StoreReader } from "../store/store.ts";
 import { randomIds } from "../util/ids.ts";
 import { roomKey } from "./chat/door.ts";
 import { readToken } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -20,11 +21,11 @@ interface ContextFlags {
 
 /** C7: `tertulia context CONVERSATION` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
 export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const key = roomKey(config, name, flags.agent);
   const found = await readState(config, {
     gateway: (client) => client.get<NextContext>(`/api/conversations/${encodeURIComponent(key)}/context`),
-    file: (reader) => contextInFile(config, reader, key),
+    file: (reader) => contextInFile(loadConfig({ flags }), reader, key),
   });
   if (found === null) {
     throw new TertuliaError("conversation_unknown", `There is no conversation ${key}.`, {

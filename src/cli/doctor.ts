@@ -1,12 +1,16 @@
-import { accessSync, constants, existsSync, statfsSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import type { ChannelStatus } from "../channel/channel.ts";
-import { type AgentConfig, type Config, type ConfigFlags, loadConfig } from "../config/config.ts";
+import { existsSync, statfsSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { AgentConfig, Config, ConfigFlags, RuntimeConfig } from "../config/config.ts";
 import { silentPlatforms } from "../config/reload.ts";
 import { blockProblem, lookAtBlock } from "../digest/files.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { type Judgement, judge, lostSessions } from "../gateway/judge.ts";
+import { ownerTokenIn } from "../gateway/owner-token.ts";
 import { createRuntimes } from "../gateway/runtimes.ts";
+import { nearestFolder, requireWritable } from "../gateway/start.ts";
 import { trustedUid } from "../http/peer.ts";
+import { type ProxyHosts, proxyHosts } from "../http/routes/status.ts";
+import { tryAddress } from "../http/server.ts";
 import type { Platform } from "../message/source.ts";
 import { Workspaces } from "../runtime/acp/workspace.ts";
 import { Database } from "../store/sqlite/database.ts";
@@ -15,13 +19,13 @@ import { checkFile, hasState, openSqliteReader, type StateFiles } from "../store
 import type { RefusedRow } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { rightsOfOthers } from "../util/rights.ts";
-import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
 import { isLoopback, trustedOverHttp } from "./access-summary.ts";
-import { connect } from "./client.ts";
+import { lookAtGateway, type RunningGateway } from "./doctor-gateway.ts";
+import { type Finding, failed } from "./finding.ts";
 import { forwardersOf } from "./forwarders.ts";
 import { output } from "./output.ts";
-import { readState } from "./state.ts";
+import { readState, sessionById } from "./state.ts";
 import { plural, table } from "./table.ts";
 
 const NODE_MAJOR = 24;
@@ -30,17 +34,9 @@ const NO_SPACE = 20 * 2 ** 20;
 const REFUSED_LIMIT = 1_000;
 const PROBE_MS = 10_000;
 
-/** What was looked at, and what was found. `unusable`: the state or the machine cannot carry a gateway. */
-interface Finding {
-  readonly check: string;
-  readonly state: "ok" | "warn" | "fail" | "unusable";
-  readonly text: string;
-  readonly remedy?: string;
-}
-
 /** `tertulia doctor`: one line for each thing that has to be right. Changes nothing. Exit code 0, 1 (a check failed) or 3 (unusable). */
 export async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
-  const findings = [nodeFinding(), ...(await configFindings(flags))];
+  const findings = [nodeFinding(), ...(await findingsOf(flags))];
   output(json ? JSON.stringify({ findings }) : table(findings.map(line)));
   const isUnusable = findings.some(({ state }) => state === "unusable");
   process.exitCode = isUnusable ? 3 : findings.some(({ state }) => state === "fail") ? 1 : 0;
@@ -61,61 +57,106 @@ function nodeFinding(): Finding {
   };
 }
 
-async function configFindings(flags: ConfigFlags): Promise<readonly Finding[]> {
-  let config: Config;
+/** The configuration first: what it says is looked at as far as it can be read (E6). */
+async function findingsOf(flags: ConfigFlags): Promise<readonly Finding[]> {
+  let judgement: Judgement;
   try {
-    config = loadConfig({ flags });
+    judgement = judge({ flags });
   } catch (cause) {
-    const finding = failed("configuration", cause);
-    const remedy = "`tertulia config check` shows it all; the other checks need the configuration.";
-    return [{ ...finding, text: `${finding.text.split("\n", 1)[0]}.`, remedy }];
+    return [failed("configuration", cause)];
   }
-  const file = config.files.config ?? "no file: everything at its default";
-  return [{ check: "configuration", state: "ok", text: file }, ...(await stateFindings(config))];
-}
-
-async function stateFindings(config: Config): Promise<readonly Finding[]> {
+  const { config, problems } = judgement;
+  const isGood = problems.length === 0;
   const [lock, holder] = lockFinding(config);
-  const schema = schemaFinding(config.files);
+  const gateway = holder === null ? null : await lookAtGateway(config, isGood);
   return [
-    folderFinding(config.home),
-    ...fileFindings(config),
-    diskFinding(config.home),
-    ...proxyFindings(config),
+    ...configurationFindings(judgement),
+    ...machineFindings(config),
     lock,
-    ...(holder === null ? [] : await gatewayFindings(config)),
-    schema,
-    // What cannot be read is said once.
-    ...(schema.state === "ok" ? [contentFinding(config.files.state, holder), await refusedFinding(config)] : []),
-    ...(schema.state === "ok" ? await workspaceFindings(config) : []),
-    ...(await Promise.all(Object.values(config.agents).map((agent) => agentFinding(config, agent)))),
-    ...openDoorFindings(config),
-    ...forwarderFindings(config),
-    ...silentPlatforms(config).map(silenceFinding),
-    ...shellFindings(config),
-    ...digestFindings(config),
+    ...(gateway === null ? [] : gateway.findings),
+    ...(await contentFindings(config, holder)),
+    ...(isGood && holder === null ? [await addressFinding(config)] : []),
+    ...(isGood ? await doorFindings(config, gateway) : []),
   ];
 }
 
-/** A check that threw: the sentence and remedy of the error. */
-function failed(check: string, cause: unknown): Finding {
-  const { message, remedy, exitCode } = asTertuliaError(cause);
-  return { check, state: exitCode === 3 ? "unusable" : "fail", text: message, remedy };
+function configurationFindings({ config, problems, warnings }: Judgement): Finding[] {
+  const check = "configuration";
+  const remedy = "`tertulia config check` shows it too; agents and doors are looked at when it is right.";
+  const file = config.files.config ?? "no file: everything at its default";
+  return [
+    ...(problems.length === 0 ? [{ check, state: "ok" as const, text: file }] : []),
+    ...problems.map((text, n) => ({ check, state: "fail" as const, text, ...(n === 0 ? { remedy } : {}) })),
+    ...warnings.map((text) => ({ check, state: "warn" as const, text })),
+  ];
+}
+
+function machineFindings(config: Config): readonly Finding[] {
+  return [folderFinding(config.home), ...fileFindings(config), ...tokenFindings(config), diskFinding(config.home)];
+}
+
+async function contentFindings(config: Config, holder: LockHolder | null): Promise<readonly Finding[]> {
+  const schema = schemaFinding(config.files);
+  // What cannot be read is said once.
+  if (schema.state !== "ok") return [schema];
+  return [
+    schema,
+    contentFinding(config.files.state, holder),
+    await refusedFinding(config),
+    ...(await workspaceFindings(config)),
+    ...(await lostFindings(config)),
+  ];
+}
+
+/** Agents and who reaches them; as the gateway runs them where it says so. */
+async function doorFindings(config: Config, gateway: RunningGateway | null): Promise<readonly Finding[]> {
+  const asRun = gateway?.asRun ?? null;
+  const agents = Object.values(config.agents);
+  const http = asRun?.http ?? config.http;
+  return [
+    ...proxyFindings(asRun === null ? proxyHosts(config.proxies) : asRun.proxies),
+    ...(asRun === null ? await Promise.all(agents.map((agent) => agentFinding(config, agent))) : []),
+    ...openDoorFindings(http),
+    ...forwarderFindings(http),
+    ...silentPlatforms(config).map(silenceFinding),
+    ...agents.flatMap((agent) =>
+      shellFindings(config, agent, asRun?.kinds.get(agent.name) ?? config.runtimes[agent.runtime]!.kind),
+    ),
+    ...digestFindings(config),
+  ];
 }
 
 // ---- the machine
 
 function folderFinding(home: string): Finding {
   const check = "state folder";
-  const isThere = existsSync(home);
-  const writable = isThere ? home : nearestFolder(home);
   try {
-    accessSync(writable, constants.W_OK | constants.X_OK);
+    requireWritable(home);
   } catch (cause) {
-    return failed(check, new TertuliaError("home_unwritable", `${writable} cannot be written.`, { cause }));
+    return failed(check, cause);
   }
-  if (!isThere) return { check, state: "ok", text: `${home} is not there yet; \`tertulia start\` makes it.` };
+  if (!existsSync(home)) return { check, state: "ok", text: `${home} is not there yet; \`tertulia start\` makes it.` };
   return rightsFinding(check, home, "0700") ?? { check, state: "ok", text: `${home}, yours alone` };
+}
+
+function tokenFindings({ files }: Config): readonly Finding[] {
+  try {
+    if (existsSync(files.token)) ownerTokenIn(files.token);
+    return [];
+  } catch (cause) {
+    return [failed("token", cause)];
+  }
+}
+
+async function addressFinding(config: Config): Promise<Finding> {
+  const check = "address";
+  const { host, port } = config.http;
+  try {
+    await tryAddress(config);
+    return { check, state: "ok", text: `${host}:${port} can be listened on` };
+  } catch (cause) {
+    return failed(check, cause);
+  }
 }
 
 function fileFindings({ files }: Config): readonly Finding[] {
@@ -144,23 +185,15 @@ function diskFinding(home: string): Finding {
   return free < LITTLE_SPACE ? { check, state: "warn", text, remedy } : { check, state: "ok", text };
 }
 
-/** Without user and password. */
-function proxyFindings({ proxies }: Config): readonly Finding[] {
-  if (proxies === undefined) return [];
-  const { http, https = http, except } = proxies;
+function proxyFindings({ http, https, except }: ProxyHosts): readonly Finding[] {
   const ways = [
-    ...(http === undefined ? [] : [`http through ${new URL(http).host}`]),
-    ...(https === undefined ? [] : [`https through ${new URL(https).host}`]),
+    ...(http === undefined ? [] : [`http through ${http}`]),
+    ...(https === undefined ? [] : [`https through ${https}`]),
   ];
+  if (ways.length === 0) return [];
   const left = except === "" ? "" : `, nor what NO_PROXY names (${except})`;
   const text = `models are asked by ${ways.join(", ")} (HTTP_PROXY, HTTPS_PROXY); never this machine${left}`;
   return [{ check: "proxy", state: "ok", text }];
-}
-
-function nearestFolder(path: string): string {
-  let folder = path;
-  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
-  return folder;
 }
 
 // ---- the state, and who holds it
@@ -175,49 +208,6 @@ function lockFinding({ files }: Config): readonly [Finding, LockHolder | null] {
   } catch (cause) {
     return [failed(check, cause), null];
   }
-}
-
-interface Status {
-  readonly startedAt: number;
-  readonly warm: readonly { readonly state: string }[];
-  readonly runningTurns: number;
-  readonly counts: { readonly openTurns: number; readonly openDeliveries: number };
-  readonly channels: readonly { readonly account: string; readonly agent: string; readonly status: ChannelStatus }[];
-}
-
-async function gatewayFindings(config: Config): Promise<readonly Finding[]> {
-  const check = "gateway";
-  try {
-    const client = await connect(config);
-    const { startedAt, warm, runningTurns, counts, channels } = await client.get<Status>("/api/status");
-    const broken = warm.filter(({ state }) => state === "broken").length;
-    const text = [
-      `answers, up for ${describeSpan(Date.now() - startedAt)}`,
-      `${plural(warm.length - broken, "warm agent")}`,
-      `${plural(runningTurns, "turn")} running of ${counts.openTurns} open`,
-      `${counts.openDeliveries} to deliver`,
-    ].join("; ");
-    const accounts = channels.map(accountFinding);
-    if (broken === 0) return [{ check, state: "ok", text }, ...accounts];
-    const remedy = "They are tried again by themselves; the log says why they failed.";
-    return [{ check, state: "warn", text: `${text}; ${plural(broken, "agent")} broken.`, remedy }, ...accounts];
-  } catch (cause) {
-    return [failed(check, cause)];
-  }
-}
-
-export function accountFinding({ account, agent, status }: Status["channels"][number]): Finding {
-  const check = `account ${account}`;
-  const text = `of ${agent}: ${status.state}`;
-  if ("reason" in status) {
-    const state = status.state === "fatal" ? "fail" : "warn";
-    return { check, state, text: `${text} (${status.reason}).` };
-  }
-  const { problems = [], hidden = [] } = status;
-  const sentences = [...problems, ...hidden];
-  if (sentences.length === 0) return { check, state: "ok", text };
-  const remedy = "Let the room show addresses to everybody, or make the account a moderator there (docs/xmpp.md).";
-  return { check, state: "warn", text: `${text}. ${sentences.join(" ")}`, ...(hidden.length === 0 ? {} : { remedy }) };
 }
 
 function schemaFinding(files: StateFiles): Finding {
@@ -302,6 +292,11 @@ async function workspaceFindings({ home, files }: Config): Promise<readonly Find
 
 const FOLDERS_SHOWN = 3;
 
+async function lostFindings(config: Config): Promise<readonly Finding[]> {
+  const lost = await Array.fromAsync(lostSessions(config, (id) => sessionById(config, id)));
+  return lost.map((text) => ({ check: "configuration", state: "warn", text }));
+}
+
 // ---- agents and doors
 
 async function agentFinding(config: Config, { name, runtime: runtimeName }: AgentConfig): Promise<Finding> {
@@ -343,7 +338,7 @@ function digestFindings({ digest: { home } }: Config): readonly Finding[] {
 }
 
 /** A1, A11: said once, in plain words. */
-function openDoorFindings({ http }: Config): readonly Finding[] {
+function openDoorFindings(http: Config["http"]): readonly Finding[] {
   const check = "access";
   if (isLoopback(http.host))
     return [{ check, state: "ok", text: `HTTP on ${http.host} only, for ${trustedOverHttp(http)}` }];
@@ -358,7 +353,7 @@ function openDoorFindings({ http }: Config): readonly Finding[] {
 }
 
 /** A11: what a forwarder passes on comes from the forwarder's user. */
-function forwarderFindings({ http }: Config): readonly Finding[] {
+function forwarderFindings(http: Config["http"]): readonly Finding[] {
   const uid = http.token === "auto" ? trustedUid() : http.token === "loopback" ? "any" : null;
   const names = uid === null ? [] : forwardersOf(uid);
   if (names.length === 0) return [];
@@ -386,20 +381,21 @@ function silenceFinding(platform: Platform): Finding {
 const WITH_SHELL: readonly string[] = ["acp", "hermes"];
 
 /** A6: an agent with a shell does what it is talked into, with the rights of the user it runs as. */
-function shellFindings({ agents, runtimes, access }: Config): readonly Finding[] {
-  return Object.values(agents).flatMap(({ name, runtime, accounts }) => {
-    const { kind } = runtimes[runtime]!;
-    const rooms = accounts.flatMap((account) => account.rooms.map(({ jid }) => jid));
-    const isOpen = accounts.some(({ platform }) => access[platform]?.open === true);
-    if (!WITH_SHELL.includes(kind) || (rooms.length === 0 && !isOpen)) return [];
-    const who = [...(isOpen ? ["whoever writes to it"] : []), ...rooms.map((room) => `what is said in ${room}`)];
-    return [
-      {
-        check: "shell",
-        state: "warn" as const,
-        text: `${name} runs on ${kind}, can run commands as its own user, and is reached by ${who.join(", ")}.`,
-        remedy: "Let in only whom you would let at that user's shell, or give it a user of its own (docs/access.md).",
-      },
-    ];
-  });
+function shellFindings(
+  { access }: Config,
+  { name, accounts }: AgentConfig,
+  kind: RuntimeConfig["kind"],
+): readonly Finding[] {
+  const rooms = accounts.flatMap((account) => account.rooms.map(({ jid }) => jid));
+  const isOpen = accounts.some(({ platform }) => access[platform]?.open === true);
+  if (!WITH_SHELL.includes(kind) || (rooms.length === 0 && !isOpen)) return [];
+  const who = [...(isOpen ? ["whoever writes to it"] : []), ...rooms.map((room) => `what is said in ${room}`)];
+  return [
+    {
+      check: "shell",
+      state: "warn",
+      text: `${name} runs on ${kind}, can run commands as its own user, and is reached by ${who.join(", ")}.`,
+      remedy: "Let in only whom you would let at that user's shell, or give it a user of its own (docs/access.md).",
+    },
+  ];
 }

@@ -1,4 +1,4 @@
-import { type Config, loadConfig } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
@@ -7,6 +7,7 @@ import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
 import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -23,7 +24,7 @@ interface HandoffFlags {
 
 /** H4: `tertulia handoff show` lists which room speaks in which session. */
 export async function handoffShow(flags: HandoffFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const bindings =
     (await readState<readonly BindingRow[]>(config, {
       gateway: async (client) => (await client.get<{ bindings: BindingRow[] }>("/api/handoff")).bindings,
@@ -80,7 +81,7 @@ function roomFor(config: Config, room: string | undefined, agent: string | undef
 }
 
 export async function handoffSet(given: string | undefined, flags: HandoffFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const room = roomFor(config, given, flags.agent);
   const session = (flags.session ?? config.client.sessionId)?.trim();
   if (!session) {
@@ -107,7 +108,7 @@ export async function handoffSet(given: string | undefined, flags: HandoffFlags)
 }
 
 export async function handoffClear(given: string | undefined, flags: HandoffFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const room = roomFor(config, given, flags.agent);
   const client = await connect(config);
   const change = await client.post<Change>("/api/handoff/clear", {

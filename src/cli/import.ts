@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import { type Config, loadConfig } from "../config/config.ts";
@@ -6,12 +5,14 @@ import { HermesHistory, type HistoryCount } from "../digest/hermes/history.ts";
 import { HermesDb } from "../digest/hermes/state-db.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
-import { openSqliteReader, openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import type { ForeignSession, ImportedSession, ImportResult } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 import { ownersIn } from "./owner-flag.ts";
+import { readState } from "./state.ts";
 import { plural, table } from "./table.ts";
 
 interface ImportFlags {
@@ -36,13 +37,16 @@ interface Destination {
 /** H13: `tertulia import hermes`: a Hermes user moves in with his history. Twice is once. */
 export async function importHermes(flags: ImportFlags): Promise<void> {
   const owners = ownersIn(flags);
-  const config = loadConfig({ flags: { home: flags.home, config: flags.config } });
+  const at = { home: flags.home, config: flags.config };
+  const config = await clientConfig(at);
   const agent = flags.agent ?? config.defaultAgent;
   if (!Object.hasOwn(config.agents, agent)) throw new TertuliaError("agent_unknown", `There is no agent ${agent}.`);
   const db = new HermesDb(resolve(flags.state.replace(/^~(?=\/|$)/, () => homedir())));
   const from = performance.now();
   try {
-    const destination = await (flags.dryRun ? nowhere(config) : destinationOf(config, agent));
+    const destination = await (flags.dryRun
+      ? nowhere(config)
+      : destinationOf(config, agent, () => loadConfig({ flags: at })));
     try {
       const { known } = destination;
       const history = new HermesHistory(db, { now: Date.now(), owners, known });
@@ -71,7 +75,7 @@ async function moved(history: HermesHistory, destination: Destination, isBarShow
   return { ...done, wentOn: [...done.wentOn] };
 }
 
-async function destinationOf(config: Config, agent: string): Promise<Destination> {
+async function destinationOf(config: Config, agent: string, good: () => Config): Promise<Destination> {
   try {
     const client = await connect(config);
     const path = `/api/foreign/${RUNTIME}`;
@@ -82,14 +86,14 @@ async function destinationOf(config: Config, agent: string): Promise<Destination
     };
   } catch (cause) {
     if (asTertuliaError(cause).code !== "gateway_down") throw cause;
-    return fileOf(config, agent);
+    return fileOf(good(), agent);
   }
 }
 
 async function fileOf(config: Config, agent: string): Promise<Destination> {
   const lock = acquireLock({ path: config.files.lock, pid: process.pid, now: Date.now() });
   try {
-    const store = openSqliteStore({ path: config.files.state, clock: systemClock });
+    const store = openSqliteStore({ path: config.files.state, clock: systemClock, lock });
     const claim = await store.claim(`import ${process.pid}`);
     for (const { id, role, name } of Object.values(config.people)) {
       const person = { id, role, ...(name === undefined ? {} : { name }) };
@@ -127,19 +131,11 @@ async function nowhere(config: Config): Promise<Destination> {
 }
 
 async function knownIn(config: Config): Promise<readonly ForeignSession[]> {
-  try {
-    const client = await connect(config);
-    return (await client.get<{ sessions: ForeignSession[] }>(`/api/foreign/${RUNTIME}`)).sessions;
-  } catch (cause) {
-    if (asTertuliaError(cause).code !== "gateway_down") throw cause;
-  }
-  if (!existsSync(config.files.state)) return [];
-  const { reader, close } = openSqliteReader(config.files.state);
-  try {
-    return await reader.foreignSessions(RUNTIME);
-  } finally {
-    close();
-  }
+  const known = await readState<readonly ForeignSession[]>(config, {
+    gateway: async (client) => (await client.get<{ sessions: ForeignSession[] }>(`/api/foreign/${RUNTIME}`)).sessions,
+    file: (reader) => reader.foreignSessions(RUNTIME),
+  });
+  return known ?? [];
 }
 
 interface Report {

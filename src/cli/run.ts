@@ -1,6 +1,9 @@
+import { createRequire } from "node:module";
 import { Command, CommanderError, Option } from "commander";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { output, printable } from "./output.ts";
+
+const { version } = createRequire(import.meta.url)("../../package.json") as { version: string };
 
 const ROOM = "a room of the configuration, a room's id, platform:address of a room or a person, or a conversation key";
 const SESSION_FROM = "(default TERTULIA_SESSION_ID, else Hermes' own HERMES_SESSION_ID)";
@@ -12,6 +15,7 @@ const SPEAKING_AGENT = "who speaks, in a chat that several agents are in (defaul
 export async function run(argv: readonly string[]): Promise<void> {
   const program = new Command("tertulia")
     .description("A session gateway: one agent, many doors, one memory.")
+    .version(version, "-V, --version", "print the version")
     .option("--home <dir>", "state folder (TERTULIA_HOME; default ~/.tertulia)")
     .option("--config <file>", "configuration file (TERTULIA_CONFIG; default config.yaml in the state folder)")
     .exitOverride()
@@ -47,15 +51,24 @@ export async function run(argv: readonly string[]): Promise<void> {
     .option("--agent <name>", "the agent (default the configured one)")
     .option("--as <name>", "another conversation at this terminal, by a name of yours (default main)")
     .option("--new", "begin a new session first")
-    .option("-q, --query <text>", "ask this one thing, print the reply and nothing else, and end")
+    .option(
+      "-q, --query <text>",
+      "ask this one thing, print the reply and nothing else, and end; - asks what comes on standard input",
+    )
+    .option("--lines", "from a pipe: each line is a message, as if it was typed")
     .option("--json", "print one JSON object a line, and read lines as messages")
     .option("--wait <seconds>", "with -q or a pipe: how long a gateway that went away is waited for", "60")
     .addHelpText(
       "after",
       [
         "",
-        "Ctrl-C stops the turn that runs, Ctrl-D leaves; /help lists the commands that every door knows. Lines from a pipe are",
-        "sent one after the other, each when the one before is answered; replies go to standard output, all else to standard error.",
+        "Enter sends, Alt-Enter or Ctrl-J begins a new line; Ctrl-C stops the turn that runs, Ctrl-D leaves; /help lists the commands that",
+        "every door knows. What is pasted is one message. A command, and an answer to a question, is a line that was typed by itself: in a",
+        "pasted text, or in a text of several lines, it is words.",
+        "",
+        'From a pipe: cat FILE | tertulia chat -q "explain" asks with the words and the file in one message; cat FILE | tertulia chat, or',
+        "-q -, says the file in one message. A pipe is words. With --lines its lines are sent one after the other, each when the one before is",
+        "answered, and commands and answers among them count. Replies go to standard output, all else to standard error.",
         "",
         "--json: {event: ready, agent, conversation, session, entries, gateway}, then for each line {event: sent, message, turn, session,",
         "conversation, kind, reply?} and what happens meanwhile: the events of GET /api/events by their names (turn:text, turn:settled, …),",
@@ -290,9 +303,9 @@ export async function run(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** Null where only help was printed: asked for, or in place of a missing subcommand. */
+/** Null where only help was printed (asked for, or in place of a missing subcommand), or the version. */
 function usageError({ code, message }: CommanderError, command: string): TertuliaError | null {
-  if (code.startsWith("commander.help")) return null;
+  if (code.startsWith("commander.help") || code === "commander.version") return null;
   const sentence = message.replace(/^error: |\.$/g, "").replaceAll("\n", " ");
   return new TertuliaError("usage", `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`, {
     remedy: `\`${command} --help\` shows what it takes.`,

@@ -1,10 +1,12 @@
-import { type Config, loadConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
+import { judged } from "../gateway/judge.ts";
 import { probeRuntimes, type RuntimeReport } from "../gateway/runtimes.ts";
 import { systemClock } from "../util/clock.ts";
 import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
+import { gatewayIfAny } from "./state.ts";
 import { table } from "./table.ts";
 
 interface RuntimesFlags {
@@ -14,11 +16,14 @@ interface RuntimesFlags {
   readonly json?: boolean;
 }
 
-/** `tertulia runtimes`: asks each whether it can run. Exit code 1 when one cannot that an agent needs. */
+/** `tertulia runtimes`: asks each whether it can run, those of the running gateway where there is one. Exit code 1 when one cannot that an agent needs. */
 export async function runtimesList({ json, ...flags }: RuntimesFlags): Promise<void> {
-  const config = loadConfig({ flags });
-  const runtimes = await probeRuntimes(config, { clock: systemClock });
+  const config = await clientConfig(flags);
+  const client = await gatewayIfAny(config);
+  const running = client === null ? null : (await client.get<{ runtimes: RuntimeReport[] }>("/api/runtimes")).runtimes;
+  const runtimes = running ?? (await probeRuntimes(judged({ flags }).config, { clock: systemClock }));
   output(json ? JSON.stringify({ runtimes }) : listed(runtimes));
+  if (!json && running !== null) output("They are as the running gateway has them.");
   if (runtimes.some(({ ok, agents }) => !ok && agents.length > 0)) process.exitCode = 1;
 }
 
@@ -37,7 +42,7 @@ function listed(runtimes: readonly RuntimeReport[]): string {
 
 /** `tertulia runtimes use CONVERSATION NAME`: as `/runtime` there. */
 export async function runtimesUse(name: string, runtime: string, { json, ...flags }: RuntimesFlags): Promise<void> {
-  const config: Config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const client = await connect(config);
   const path = `/api/conversations/${encodeURIComponent(roomKey(config, name, flags.agent))}/runtime`;
   const done = await client.post<{ conversation: string; runtime: string; reply: string | null }>(path, { runtime });

@@ -1,9 +1,10 @@
-import { type Config, loadConfig } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
 import type { BindingRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
 import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 
 interface SendFlags {
@@ -24,7 +25,7 @@ interface Sent {
 
 /** H1, H5: `tertulia send [room] "text"` speaks in a room as its agent. Without a session it says so, or is refused. */
 export async function send(words: readonly string[], flags: SendFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const { room, text } = roomAndText(config, words, flags.agent);
   const session = sessionFor(config, flags.session);
   const client = await connect(config);

@@ -1,4 +1,4 @@
-import { type Config, loadConfig } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { HandleStatus } from "../runtime/runtime-pool.ts";
@@ -6,6 +6,7 @@ import type { ConversationRow, EntryRow, SessionRow } from "../store/store.ts";
 import { when } from "../util/when.ts";
 import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";
+import { clientConfig } from "./client-config.ts";
 import { output, printable } from "./output.ts";
 import { orNull, readState } from "./state.ts";
 import { oneLine, table } from "./table.ts";
@@ -23,7 +24,7 @@ type Listed = SessionRow & { readonly state: string };
 
 /** `tertulia sessions --warm`: the agents that are kept, with what they take. Without a gateway there are none. */
 export async function sessionsWarm({ json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const pool = await readState<{ readonly handles: readonly HandleStatus[]; readonly room: number } | null>(config, {
     gateway: (client) => client.get("/api/pool"),
     file: async () => null,
@@ -50,7 +51,7 @@ export async function sessionsEnd(
   id: string,
   { what, json, ...flags }: Omit<SessionsFlags, "limit"> & { readonly what: "park" | "restart" },
 ): Promise<void> {
-  const client = await connect(loadConfig({ flags }));
+  const client = await connect(await clientConfig(flags));
   const path = `/api/sessions/${encodeURIComponent(id)}/${what}`;
   const done = await client.post<{ session: string; state: string; how?: string | null }>(path, {});
   if (json) output(JSON.stringify(done));
@@ -62,7 +63,7 @@ export async function sessionsEnd(
 /** `tertulia sessions list`: the most recently used first. */
 export async function sessionsList({ limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
   const limit = readLimit(wanted);
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const sessions = await readState<readonly Listed[]>(config, {
     gateway: async (client) => (await client.get<{ sessions: Listed[] }>(`/api/sessions?limit=${limit}`)).sessions,
     file: async (reader) => (await reader.sessions({ limit })).map((row) => ({ ...row, state: "cold" })),
@@ -102,7 +103,7 @@ interface Shown {
 /** `tertulia sessions show ID|ROOM`: the transcript with its marks. */
 export async function sessionsShow(named: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
   const limit = readLimit(wanted);
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const shown = await readState<Shown | null>(config, {
     async gateway(client) {
       const path = (id: string) => `/api/sessions/${encodeURIComponent(id)}/messages?limit=${limit}`;
@@ -139,7 +140,7 @@ function roomOrNull(config: Config, name: string, agent: string | undefined): st
 
 /** `tertulia sessions reset ROOM`: as `/new` there, by the owner (A8). */
 export async function sessionsReset(name: string, { json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
   const client = await connect(config);
   const path = `/api/conversations/${encodeURIComponent(roomKey(config, name, flags.agent))}/messages`;
   const done = await client.post<{ conversation: string; session: string; reply: string }>(path, { text: "/new" });

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { loadConfig } from "../config/config.ts";
+import { readConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
 import { STATE_SUFFIXES, setAside } from "../store/sqlite/state-file.ts";
@@ -14,7 +14,7 @@ interface SetAsideFlags {
 
 /** E5: the one way in which a state leaves its place. Nothing is deleted, and the next start begins anew or with what was put there. */
 export async function setStateAside(flags: SetAsideFlags): Promise<void> {
-  const { files } = loadConfig({ flags });
+  const { files } = readConfig({ flags }).config;
   const there = STATE_SUFFIXES.map((suffix) => files.state + suffix).filter((path) => existsSync(path));
   if (flags.yes !== true) {
     throw new TertuliaError(

@@ -1,19 +1,28 @@
 import { join } from "node:path";
-import { loadConfig } from "../config/config.ts";
+import { judged } from "../gateway/judge.ts";
 import { followConfig, startGateway } from "../gateway/start.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { isLoopback, letIn, trustedOverHttp } from "./access-summary.ts";
 import { createLog } from "./log.ts";
-import { output } from "./output.ts";
+import { output, printable } from "./output.ts";
 
 /** `tertulia start`: one screen, then it serves until it is told to end. */
 export async function start(flags: { home?: string; config?: string; port?: string; host?: string }): Promise<void> {
-  const config = loadConfig({ flags });
+  const { config, warnings } = judged({ flags });
   // A person's screen is for people: the log's lines go to a file then, else to standard error.
   const logFile = process.stderr.isTTY ? join(config.home, "gateway.log") : undefined;
   const log = await createLog(config, logFile);
+  const warn = (sentences: readonly string[]): void => {
+    for (const sentence of sentences) log.warn({}, sentence);
+  };
+  const reload = () => {
+    const again = judged({ flags });
+    warn(again.warnings);
+    return again.config;
+  };
+  warn(warnings);
   const running = await startGateway({ config, log });
-  const following = followConfig({ gateway: running.gateway, load: () => loadConfig({ flags }), log });
+  const following = followConfig({ gateway: running.gateway, load: reload, log });
   const readyMs = Math.round(performance.now());
   const agents = Object.values(config.agents).map((agent) => `${agent.displayName} (runtime ${agent.runtime})`);
   const { http, files } = config;
@@ -29,6 +38,7 @@ export async function start(flags: { home?: string; config?: string; port?: stri
       `  agents   ${agents.join(", ")}`,
       `  who      ${[who, ...letIn(config)].join("; ")}`,
       `  token    in ${files.token}; \`tertulia token\` prints it`,
+      ...warnings.map((warning) => `  warning  ${printable(warning)}`),
       `  log      ${logFile === undefined ? "standard error" : logFile} (level ${config.log.level})`,
       ...(openTo === null
         ? []

@@ -23,7 +23,8 @@ export async function readState<T>(config: Config, question: StateQuestion<T>): 
   }
 }
 
-async function gatewayIfAny(config: Config): Promise<Client | null> {
+/** Null where none runs. */
+export async function gatewayIfAny(config: Config): Promise<Client | null> {
   try {
     return await connect(config);
   } catch (cause) {
@@ -43,4 +44,13 @@ export async function orNull<T>(
     if (asTertuliaError(cause).code === code) return null;
     throw cause;
   }
+}
+
+/** Null for one that is not there. */
+export function sessionById(config: Config, id: string): Promise<unknown> {
+  return readState(config, {
+    gateway: (client) =>
+      orNull(client.get(`/api/sessions/${encodeURIComponent(id)}/messages?limit=1`), "session_unknown"),
+    file: (reader) => reader.session(id),
+  });
 }

@@ -6,14 +6,11 @@ import { parseSessionKey } from "../conversation/session-key.ts";
 import { accountId, isLocalDoor, type Platform } from "../message/source.ts";
 import { numeral, valueAt } from "./data.ts";
 import type { ConfigFile, Problem } from "./file.ts";
-import { configKeys, RESET_MODES, SCHEMA, type Settings, type Written } from "./schema.ts";
+import { keyHint, kindHint, nearest } from "./hint.ts";
+import { type Objection, unmetIds } from "./ids.ts";
+import { RESET_MODES, SCHEMA, type Settings, type Written } from "./schema.ts";
 
 // ---- what a schema of single keys cannot see
-
-export interface Objection {
-  readonly path: readonly string[];
-  readonly allowed: string;
-}
 
 export function* objectionsTo(settings: Settings, written: Written): Generator<Objection> {
   const agents = Object.keys(settings.agents);
@@ -28,6 +25,7 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
   yield* repeatedTokens(settings);
   yield* repeatedAccounts(settings);
   yield* unknownHomeRooms(settings);
+  yield* unmetIds(settings);
 
   for (const [name, { conversation }] of Object.entries(settings.rooms)) {
     if (conversation !== undefined && !agents.includes(parseSessionKey(conversation).agent)) {
@@ -144,17 +142,89 @@ export function lacksMode(policy: object | undefined): boolean {
 
 // ---- checking and complaining
 
-export function check(file: ConfigFile): { settings?: Settings; problems: readonly string[] } {
+export interface Checked {
+  /** With problems: what is left without the values that are wrong, so that further ones are found. */
+  readonly settings: Settings;
+  /** Paths of the values that were left out. */
+  readonly leftOut: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+export function check(file: ConfigFile): Checked {
   let result = SCHEMA.safeParse(file.settings, { jitless: true });
   if (!result.success && typeVariables(file, result.error.issues)) {
     result = SCHEMA.safeParse(file.settings, { jitless: true });
   }
-  const found = result.success
-    ? [...objectionsTo(result.data, file.settings)].map(({ path, allowed }) => refusal(file, path, allowed))
-    : result.error.issues.flatMap((issue) => complaintsOf(file, issue));
+  const { settings, written, leftOut } = result.success
+    ? { settings: result.data, written: file.settings, leftOut: [] }
+    : withoutWrong(file.settings, result.error.issues);
+  // Names that others refer to stand there: without the whole of them nothing can be said of the references.
+  const isGuesswork = leftOut.some((path) => ["", "agents", "runtimes", "rooms"].includes(path));
+  const objections = isGuesswork ? [] : [...objectionsTo(settings, written)];
+  const found = [
+    ...(result.success ? [] : result.error.issues.flatMap((issue) => complaintsOf(file, issue))),
+    ...objections
+      .filter(({ path }) => !leftOut.some((out) => isAbout(path, out)))
+      .map(({ path, allowed }) => refusal(file, path, allowed)),
+  ];
   const known = new Set(file.problems.map((problem) => problem.path));
-  const problems = [...file.problems, ...found.filter((problem) => !known.has(problem.path))];
-  return { ...(result.success ? { settings: result.data } : {}), problems: problems.map((problem) => problem.line) };
+  return { settings, leftOut, problems: [...file.problems, ...found.filter(({ path }) => !known.has(path))] };
+}
+
+/** Whether what was left out is what is objected to, or what its home room would be among. */
+function isAbout(path: readonly string[], leftOut: string): boolean {
+  const keyPath = path.join(".");
+  const among = ["rooms.", keyPath.replace(/home_room$/, "accounts")];
+  const home = path.at(-1) === "home_room" && among.some((one) => leftOut.startsWith(one));
+  return home || leftOut === keyPath || leftOut.startsWith(`${keyPath}.`) || keyPath.startsWith(`${leftOut}.`);
+}
+
+/** Deeper than any setting, and wider than any list of faults that somebody reads. */
+const MOST_ROUNDS = 100;
+
+function withoutWrong(file: Written, issues: readonly z.core.$ZodIssue[]) {
+  const written = structuredClone(file) as Record<string, unknown> & Written;
+  const leftOut: string[] = [];
+  let wrong = issues;
+  for (let round = 0; round < MOST_ROUNDS; round++) {
+    const gone: string[] = [];
+    for (const issue of wrong) {
+      const at = [...issue.path.map(String), ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])];
+      // Another fault has taken it along.
+      if (!gone.some((path) => `${at.join(".")}.`.startsWith(`${path}.`))) gone.push(...leaveOut(written, issue));
+    }
+    leftOut.push(...gone);
+    const result = SCHEMA.safeParse(written, { jitless: true });
+    if (result.success) return { settings: result.data, written, leftOut };
+    wrong = result.error.issues;
+  }
+  return { settings: SCHEMA.parse({}), written: {} as Written, leftOut: [...leftOut, ""] };
+}
+
+/** What stands in for a name that others may refer to. */
+const DEMO = { kind: "demo" } as const;
+
+/** The value of an issue; where it is absent, or stands in a list, what is around it. A list goes as a whole: its places stay those of the file. */
+function leaveOut(tree: Record<string, unknown>, issue: z.core.$ZodIssue): string[] {
+  const keys = issue.path.map(String);
+  if (issue.code === "unrecognized_keys") return issue.keys.map((key) => dropAt(tree, [...keys, key]));
+  const inList = keys.findIndex((_, depth) => Array.isArray(valueAt(tree, keys.slice(0, depth))));
+  const path = inList < 0 ? keys : keys.slice(0, inList);
+  return [dropAt(tree, valueAt(tree, path) === undefined ? path.slice(0, -1) : path)];
+}
+
+function dropAt(tree: Record<string, unknown>, path: readonly string[]): string {
+  const parent = valueAt(tree, path.slice(0, -1)) as Record<string, unknown> | undefined;
+  const last = path.at(-1);
+  if (last === undefined || parent === undefined) for (const key of Object.keys(tree)) delete tree[key];
+  else if (path.length === 2 && path[0] === "agents") parent[last] = { runtime: DEMO };
+  else if (
+    (path.length === 3 && path[0] === "agents" && last === "runtime") ||
+    (path.length === 2 && path[0] === "runtimes")
+  )
+    parent[last] = DEMO;
+  else delete parent[last];
+  return path.join(".");
 }
 
 /** A value that is one variable and nothing else takes the type of its key: `port: ${PORT}`. */
@@ -177,10 +247,8 @@ export function complaintsOf(file: ConfigFile, issue: z.core.$ZodIssue): readonl
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => {
       const known = issue.message.split(", ");
-      const near = nearest(key, known);
-      const hint = near === undefined ? elsewhere(key) : [...path, near].join(".");
-      const rest = hint === undefined ? `allowed: ${issue.message}` : `did you mean ${hint}?`;
-      return problemAt(file, [...path, key], `unknown key; ${rest}`);
+      const hint = keyHint({ path, key, known, kind: valueAt(file.settings, [...path, "kind"]) });
+      return problemAt(file, [...path, key], `unknown key; ${hint ?? `allowed: ${issue.message}`}`);
     });
   }
   if (issue.code === "invalid_key") {
@@ -196,14 +264,18 @@ export function refusal(file: ConfigFile, path: readonly string[], allowed: stri
   return problemAt(file, path, `${said}; allowed: ${allowed}${hintFor(path, value, allowed)}`);
 }
 
-export function problemAt(file: ConfigFile, path: readonly string[], sentence: string): Problem {
+export function problemAt(
+  file: Pick<ConfigFile, "path" | "places">,
+  path: readonly string[],
+  sentence: string,
+): Problem {
   const keyPath = path.join(".");
   const subject = keyPath === "" ? "" : `${keyPath}: `;
   return { path: keyPath, line: `${placeOf(file, path)}: ${subject}${sentence}` };
 }
 
 /** The key itself, else what is around it. */
-export function placeOf(file: ConfigFile, path: readonly string[]): string {
+function placeOf(file: Pick<ConfigFile, "path" | "places">, path: readonly string[]): string {
   for (let length = path.length; length > 0; length--) {
     const place = file.places.get(path.slice(0, length).join("."));
     if (place !== undefined) return place;
@@ -237,44 +309,8 @@ export function shownAddress(text: string): string | null {
 export function hintFor(path: readonly string[], value: unknown, allowed: string): string {
   if (allowed.startsWith("a duration") && /^\d+$/.test(String(value))) return "; the unit is missing";
   if (typeof value !== "string") return "";
+  const kind = path.at(-1) === "kind" ? kindHint(value) : null;
+  if (kind !== null) return `; ${kind}`;
   const near = nearest(value, path.at(-1) === "timezone" ? Intl.supportedValuesOf("timeZone") : allowed.split(", "));
   return near === undefined || near === value ? "" : `; did you mean ${near}?`;
-}
-
-/** The same key where it belongs: `idle_minutes` directly under `reset`. */
-export function elsewhere(key: string): string | undefined {
-  return configKeys().find(({ path }) => path.endsWith(`.${key}`))?.path;
-}
-
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const allowed = Math.max(1, Math.floor(word.length / 3));
-  let best: string | undefined;
-  let least = allowed + 1;
-  for (const candidate of word === "" ? [] : known) {
-    if (Math.abs(candidate.length - word.length) >= least) continue;
-    const steps = distance(word.toLowerCase(), candidate.toLowerCase());
-    if (steps < least) [best, least] = [candidate, steps];
-  }
-  return best;
-}
-
-/** Letters added, dropped, replaced or swapped with the next one. */
-export function distance(a: string, b: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const isSame = a[i - 1] === b[j - 1];
-      const isSwap = j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      row[j] = Math.min(
-        (last[j] ?? 0) + 1,
-        (row[j - 1] ?? 0) + 1,
-        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
-        isSwap ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
-      );
-    }
-    [before, last] = [last, row];
-  }
-  return last[b.length] ?? 0;
 }

@@ -264,8 +264,8 @@ describe("E2: what is not understood stops the start", () => {
     ["turn: { debounce_ms: .inf }", "turn.debounce_ms: Infinity is not allowed"],
     ["turn: { stop_grace: 5 s }", 'turn.stop_grace: "5 s" is not allowed; allowed: a duration from 100ms to 10m'],
     ["turn: { stop_grace: '5000' }", "the unit is missing"],
-    ["log: { level: info }\nlog: { level: debug }", "config.yaml:2: Map keys must be unique"],
-    ["log: { level: info", "config.yaml:1: Flow map in block collection"],
+    ["log: { level: info }\nlog: { level: debug }", "config.yaml:2: log: stands twice, first in line 1; keep one"],
+    ["log: { level: info", "config.yaml:1: a { or a [ is not closed; close it"],
   ])("E2: %s", (yaml, expected) => {
     expect(refusal(yaml)).toContain(expected);
   });
@@ -646,3 +646,149 @@ function valuesAt(tree: unknown, [key, ...rest]: readonly string[]): unknown[] {
   if (key === "*") return Object.values(inner).flatMap((value) => valuesAt(value, rest));
   return Object.hasOwn(inner, key) ? valuesAt(inner[key], rest) : [];
 }
+
+// Keys that mean the same elsewhere or in everyday words, keys in another section, and keys of another kind of runtime.
+describe("F-CFG-03: a key that is none is told what was meant", () => {
+  test.each([
+    ["turn: { idle_timeout: 5m }", "turn.idle_timeout: unknown key; did you mean turn.turn_idle_timeout?"],
+    ["turn: { timeout: 5m }", "did you mean turn.turn_timeout?"],
+    ["turn: { busyMode: queue }", "did you mean turn.busy_mode?"],
+    ["session_resets: { mode: daily }", "session_resets: unknown key; did you mean reset?"],
+    ["session-reset: {}", "did you mean reset?"],
+    ["pool: { max_idle_minutes: 5 }", "did you mean pool.idle_minutes?"],
+    ["loglevel: info", "did you mean log.level?"],
+    ["tz: UTC", "did you mean timezone?"],
+    ["users: {}", "did you mean people?"],
+    ["allow_from: []", "did you mean access?"],
+    ["access: { xmpp: { allow_from: [] } }", "did you mean access.xmpp.people?"],
+    ["agents: { main: { runtime: { kind: demo }, system_prompt: x } }", "did you mean agents.main.prompt?"],
+    ["agents: { main: { runtime: { kind: demo }, model: x } }", "did you mean agents.main.runtime.model?"],
+    ["runtimes: { x: { kind: http, preset: ollama, model: y, max_tokens: 9 } }", "did you mean runtimes.x.max_output?"],
+    ["runtimes: { x: { kind: http, model: y, url: 'http://x' } }", "did you mean runtimes.x.base_url?"],
+    [
+      "agents: { main: { runtime: { kind: demo, model: x } } }",
+      "agents.main.runtime.model: unknown key; it belongs to kind http and hermes, and this is kind demo",
+    ],
+    [
+      "runtimes: { x: { kind: acp, preset: demo, base_url: y } }",
+      "it belongs to kind http and hermes, and this is kind acp",
+    ],
+    ["runtimes: { x: { kind: hermes, key: k, command: y } }", "it belongs to kind acp, and this is kind hermes"],
+    ["agents: { main: { runtime: { kind: ollama } } }", "did you mean { kind: http, preset: ollama }?"],
+    ["agents: { main: { runtime: { kind: opencode } } }", "did you mean { kind: acp, preset: opencode }?"],
+    ["zzz: 1", "zzz: unknown key; allowed: timezone, http"],
+  ])("F-CFG-03 %s", (yaml, expected) => {
+    expect(refusal(yaml)).toContain(expected);
+  });
+});
+
+// What people write in YAML by mistake: each with its line, our words and what to write; never the library's, never a value.
+describe("F-CFG-07: what is no YAML", () => {
+  test.each([
+    [`a: { key: \${X} }`, `1: \${X} inside { } or [ ] wants quotes around it: "\${X}"`],
+    [`a: 1\nb: [ \${X}, 2 ]\nc: 3`, `2: \${X} inside { } or [ ] wants quotes around it: "\${X}"`],
+    ["pool:\n\tmax_warm: 3", "2: a tab stands at the beginning of the line; indent it with spaces"],
+    ["pool:\n  max_warm: 3\n\tidle_minutes: 2", "3: a tab stands at the beginning of the line"],
+    ["pool:\n  max_warm: 3\n  max_warm: 4", "3: pool.max_warm: stands twice, first in line 2; keep one"],
+    ["pool: { max_warm: 3, max_warm: 4 }", "1: pool.max_warm: stands twice, first in line 1"],
+    ["welcome: true\nwelcome: true", "2: welcome: stands twice, first in line 1"],
+    ["pool:\n   max_warm: 3\n  idle_minutes: 2", "3: this line begins in another column than its neighbours"],
+    ["pool: { max_warm: 3\n", "a { or a [ is not closed"],
+    ["timezone: a: b", "1: there are two `: ` in one line"],
+    ['timezone: "Europe/Berlin\n', "a quote is not closed"],
+    ["timezone: 'it's'", "1: something follows the value that does not belong to it; put the whole value in quotes"],
+    ["timezone: @secret", "1: a value that begins with @ wants quotes around it"],
+    ["timezone: *secret", "1: timezone: names nothing that stands before it; a value that begins with * wants quotes"],
+    ['timezone: "C:\\Users"', "1: a \\ between double quotes begins an escape"],
+    ["welcome:true\npool: {}", "1: this is no `key: value`"],
+    ["welcome: true\n---\npool: {}", "2: --- begins a second document"],
+  ])("F-CFG-07 %j", (yaml, expected) => {
+    const said = refusal(yaml);
+    expect(said).toContain(`config.yaml:${/^\d/.test(expected) ? expected : ""}`);
+    expect(said).toContain(expected);
+    expect(said).not.toMatch(/secret|implicit|flow|scalar|token|collection|stream/i);
+  });
+
+  test("F-CFG-07 of a file with several variables without quotes each line is named, once", () => {
+    const said = refusal(`a: { key: \${X}, b: 1 }\nb: 2\nc: { d: \${Y} }\ne: ["\${Z}"]`);
+    expect(said.split("\n").slice(1)).toEqual([
+      expect.stringMatching(/^config.yaml:1: \$\{X\}/),
+      expect.stringMatching(/^config.yaml:3: \$\{Y\}/),
+    ]);
+  });
+});
+
+// Ids that no message can have, wherever an account, a bot, a room or a conversation is named: by a person's or a room's name, with a
+// resource, by a handle, by a key of another form.
+describe("F-CFG-01: an id that can never be met is refused, with the form that would be", () => {
+  const ALICE = "people: { alice: { accounts: [{ platform: xmpp, id: ";
+  test.each([
+    ["access: { xmpp: { people: [Alice] } }", 'access.xmpp.people.0: "Alice" is not allowed', "alice@example.org"],
+    ["access: { xmpp: { people: [a@x.org, alice@x.org/phone] } }", "access.xmpp.people.1", "as in alice@x.org"],
+    [`${ALICE}Alice }] } }`, 'people.alice.accounts.0.id: "Alice" is not allowed', "alice@example.org"],
+    [`${ALICE}Alice@X.org/phone }] } }`, "people.alice.accounts.0.id", "as in alice@x.org"],
+    ["access: { xmpp: { bots: [weather@x.org/bot] } }", "access.xmpp.bots.0", "as in weather@x.org"],
+    ["access: { xmpp: { rooms: [core] } }", "access.xmpp.rooms.0", "as in core@conference.example.org"],
+    ["access: { xmpp: { rooms: [core@muc.x.org/nick] } }", "access.xmpp.rooms.0", "as in core@muc.x.org"],
+    ["rooms: { core: { platform: xmpp, chat: core } }", "rooms.core.chat", "as in core@conference.example.org"],
+    ["platforms: { xmpp: { home: core } }", "platforms.xmpp.home", "as in core@conference.example.org"],
+    ["access: { telegram: { people: ['@alice'] } }", "access.telegram.people.0", 'as in "42"'],
+    ["chats: { 'agent:main:xmpp:dm:Alice%40x.org': { prompt: x } }", "chats.", "agent:main:xmpp:dm:alice%40x.org"],
+    [
+      "reset: { chats: { 'agent:main:xmpp:group:core%40muc.x.org': { mode: none } } }",
+      "reset.chats.",
+      "agent:main:xmpp@muc.x.org:group:core%40muc.x.org",
+    ],
+    ["rooms: { tea: { conversation: 'agent:main:xmpp:dm:alice' } }", "rooms.tea.conversation", "alice@example.org"],
+  ])("F-CFG-01 %s", (yaml, at, form) => {
+    const said = refusal(yaml);
+    expect(said).toContain(at);
+    expect(said).toContain(form);
+  });
+
+  test("F-CFG-01 what can be met is taken, in any case of letters", () => {
+    const yaml = `${ALICE}Alice@X.org }] } }
+access: { xmpp: { people: [bob@x.org], bots: [bridge.x.org], rooms: [core@muc.x.org] }, telegram: { people: ["42"] } }
+chats: { 'agent:main:xmpp@muc.x.org:group:core%40muc.x.org': { prompt: x } }`;
+    expect(load(yaml).people.alice?.accounts).toEqual([{ platform: "xmpp", id: "alice@x.org" }]);
+  });
+});
+
+describe("F-CFG-04: one fault hides no other", () => {
+  test("F-CFG-04 variables that are not set, a wrong value, an unknown key and what refers to nothing are said together", () => {
+    const lines = refusal(`
+default_agent: nobody
+people: { bob: { tokens: ["\${ONE}"], accounts: [{ platform: xmpp, id: Bob }] } }
+agents:
+  main: { runtime: { kind: http, preset: ollama, model: x, key: "\${TWO}" }, home_room: nowhere, persona: none.md }
+  ada: { runtime: { kind: http, windo: 3 }, accounts: [{ platform: xmpp, jid: wrong }], home_room: core@x.org }
+pool: { max_warm: 0 }
+turn: { busy_mode: quue }
+`).split("\n");
+    for (const path of [
+      "people.bob.tokens.0",
+      "agents.main.runtime.key",
+      "agents.ada.runtime.windo",
+      "pool.max_warm",
+      "turn.busy_mode",
+      "default_agent",
+      "people.bob.accounts.0.id",
+      "agents.main.home_room",
+      "agents.main.persona",
+      "agents.ada.accounts.0.jid",
+    ])
+      expect(
+        lines.filter((line) => line.includes(`: ${path}: `)),
+        path,
+      ).toHaveLength(1);
+    // Its accounts are wrong: whether one is in that room cannot be said.
+    expect(lines.join()).not.toContain("agents.ada.home_room");
+  });
+
+  test.each([
+    "agents: 5\ndefault_agent: ada",
+    "rooms: [1]\nagents: { main: { runtime: { kind: demo }, home_room: x } }",
+  ])("F-CFG-04 what follows from a fault is not said: %j", (yaml) => {
+    expect(refusal(yaml).split("\n")).toHaveLength(1);
+  });
+});

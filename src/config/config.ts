@@ -16,7 +16,7 @@ import { accountId, type ChatType, type Platform, type Source } from "../message
 import type { AdmitRules } from "../store/store.ts";
 import { isRecord } from "../util/is-record.ts";
 import type { Proxies } from "../util/outgoing.ts";
-import { check, refusal } from "./complaint.ts";
+import { check, problemAt, refusal } from "./complaint.ts";
 import { deepFreeze, type Environment, given, numeral, present, table } from "./data.ts";
 import { type ConfigFile, emptyFile, homeOf, invalid, locate, readDotEnv, readFile, readOptional } from "./file.ts";
 import {
@@ -56,6 +56,8 @@ export interface Config {
     readonly out: string;
     /** Files whose change is a change of the configuration, whether they exist or not. */
     readonly watched: readonly string[];
+    /** By key path: where it is said (`config.yaml:12`), or the flag or variable that says it. `saidAt` reads it. */
+    readonly places: Readonly<Record<string, string>>;
   };
   /** What a command that talks to a running gateway brings along (A6). */
   readonly client: { readonly token?: string; readonly sessionId?: string; readonly hermesSessionId?: string };
@@ -274,42 +276,62 @@ export interface ConfigFlags {
   readonly host?: string | undefined;
 }
 
-/** Reads and checks everything. Throws `config_invalid`, with one line for every problem found. */
-export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFlags; env?: Environment } = {}): Config {
+export interface ConfigRequest {
+  readonly flags?: ConfigFlags;
+  readonly env?: Environment;
+}
+
+/** What is written, and what of it cannot hold. */
+export interface ConfigReading {
+  /** With problems: built from the rest, for whoever looks for further ones, or only asks where a gateway is. */
+  readonly config: Config;
+  readonly problems: readonly string[];
+  /** Key paths whose values were left out of it. */
+  readonly leftOut: readonly string[];
+}
+
+/** Reads and checks everything that can be seen without building anything. Throws `config_invalid`, with one line for every problem found. */
+export function loadConfig(request: ConfigRequest = {}): Config {
+  const { config, problems } = readConfig(request);
+  if (problems.length > 0) throw invalid(problems);
+  return config;
+}
+
+/** The same, without throwing for what stands in the file. Throws `config_invalid` for a flag that leads nowhere. */
+export function readConfig({ flags = {}, env = process.env }: ConfigRequest = {}): ConfigReading {
   const home = locate("--home", flags.home, env.TERTULIA_HOME, env) ?? join(homeOf(env), ".tertulia");
   const named = locate("--config", flags.config, env.TERTULIA_CONFIG, env);
   const configFile = named ?? join(home, "config.yaml");
   const text = readOptional(configFile);
   if (text === null && named !== undefined) throw invalid([`${configFile}: there is no such file`]);
 
-  const secrets = join(dirname(configFile), ".env");
+  const baseFolder = dirname(configFile);
+  const secrets = join(baseFolder, ".env");
   const dotEnv = readDotEnv(secrets, env);
   const variables: Environment = { ...dotEnv.values, ...env };
   const file = text === null ? emptyFile(configFile) : readFile({ path: configFile, text, variables });
-  if (file.isBroken) throw invalid([...dotEnv.problems, ...file.problems.map((problem) => problem.line)]);
-
   const { shadowed, origins } = override(file, [
     { key: "port", where: "TERTULIA_PORT", origin: "env", value: numeral(given(variables.TERTULIA_PORT)) },
     { key: "port", where: "--port", origin: "flag", value: numeral(flags.port) },
     { key: "host", where: "--host", origin: "flag", value: flags.host },
   ]);
-  const { settings, problems: found } = check(file);
-  const problems =
-    settings === undefined ? found : [...found, ...unreadablePersonas(settings, file, dirname(configFile))];
+  const { settings, problems, leftOut } = check(file);
+  const files = unreadableFiles(settings, file, baseFolder);
   const model = modelFromEnvironment(variables);
   const proxied = proxiesIn(variables);
-  const all = [...dotEnv.problems, ...shadowed, ...problems, ...model.problems, ...proxied.problems];
-  if (settings === undefined || all.length > 0) throw invalid(all);
   if (model.runtime !== undefined) {
     const name = settings.default_agent ?? Object.keys(settings.agents)[0] ?? "main";
     settings.agents[name]!.runtime = model.runtime;
-    for (const setting of Object.keys(model.runtime)) origins[`agents.${name}.runtime.${setting}`] = "env";
+    for (const setting of Object.keys(model.runtime)) {
+      origins[`agents.${name}.runtime.${setting}`] = "env";
+      file.places.set(`agents.${name}.runtime.${setting}`, MODEL_VARIABLES[setting] ?? "TERTULIA_MODEL_URL");
+    }
   }
 
   const token = given(variables.TERTULIA_TOKEN);
   const sessionId = given(variables.TERTULIA_SESSION_ID);
   origins.home = flags.home ? "flag" : given(env.TERTULIA_HOME) ? "env" : "default";
-  return deepFreeze({
+  const config: Config = deepFreeze({
     home,
     files: {
       config: text === null ? null : configFile,
@@ -318,14 +340,34 @@ export function loadConfig({ flags = {}, env = process.env }: { flags?: ConfigFl
       token: join(home, "token"),
       secrets,
       out: join(home, "out"),
-      watched: [configFile, secrets, ...personasOf(settings, dirname(configFile))],
+      watched: [configFile, secrets, ...personasOf(settings, baseFolder)],
+      places: Object.fromEntries(file.places),
     },
     ...present({ proxies: proxied.proxies }),
     client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),
-    ...build(settings, { baseFolder: dirname(configFile) }),
+    ...build(settings, { baseFolder }),
     digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
     origins,
   });
+  return {
+    config,
+    problems: [
+      ...dotEnv.problems,
+      ...shadowed,
+      ...problems.map(({ line }) => line),
+      ...files,
+      ...model.problems,
+      ...proxied.problems,
+    ],
+    leftOut,
+  };
+}
+
+/** A sentence about a setting, with where it is said. */
+export function saidAt({ files }: Pick<Config, "files">, path: string, sentence: string): string {
+  if (files.config === null && files.places[path] === undefined) return `${path} (default): ${sentence}`;
+  const places = new Map(Object.entries(files.places));
+  return problemAt({ path: files.config ?? "", places }, path.split("."), sentence).line;
 }
 
 /** What a program that the gateway starts inherits: everything but the gateway's own variables, which say where it is and hold its keys. */
@@ -338,12 +380,42 @@ function personasOf({ agents }: Settings, baseFolder: string): string[] {
   return Object.values(agents).flatMap(({ persona }) => (persona === undefined ? [] : [resolve(baseFolder, persona)]));
 }
 
-function unreadablePersonas({ agents }: Settings, file: ConfigFile, baseFolder: string): string[] {
-  return Object.entries(agents).flatMap(([name, { persona }]) => {
-    if (persona === undefined || readOptional(resolve(baseFolder, persona)) !== null) return [];
-    return [refusal(file, ["agents", name, "persona"], "the path of a text file that is there").line];
+/** Files that are named and cannot be read, or hold something else. */
+function unreadableFiles({ agents }: Settings, file: ConfigFile, baseFolder: string): string[] {
+  const isGiven = (path: string[]): boolean => !file.problems.some((problem) => problem.path === path.join("."));
+  return Object.entries(agents).flatMap(([name, { persona, accounts }]) => {
+    const named = [
+      { path: ["persona"], name: persona, allowed: "the path of a text file that is there and can be read", holds: "" },
+      ...accounts.map(({ tls }, n) => ({
+        path: ["accounts", String(n), "tls", "ca"],
+        name: tls?.ca,
+        allowed: "the path of a file with certificates in PEM form that is there and can be read",
+        holds: "-----BEGIN",
+      })),
+    ];
+    return named.flatMap(({ path: below, name: written, allowed, holds }) => {
+      const path = ["agents", name, ...below];
+      if (written === undefined || !isGiven(path)) return [];
+      return textOf(resolve(baseFolder, written))?.includes(holds) ? [] : [refusal(file, path, allowed).line];
+    });
   });
 }
+
+/** Undefined where it cannot be read. */
+function textOf(path: string): string | undefined {
+  try {
+    return readOptional(path) ?? undefined;
+  } catch (cause) {
+    if (cause instanceof TertuliaError) return undefined;
+    throw cause;
+  }
+}
+
+const MODEL_VARIABLES: Readonly<Record<string, string>> = {
+  base_url: "TERTULIA_MODEL_URL",
+  model: "TERTULIA_MODEL_NAME",
+  key: "TERTULIA_MODEL_KEY",
+};
 
 /** Small letters go before large ones, as everywhere else; `proxy.example:3128` is http. What is no address stops the start: nothing goes past it in silence. */
 function proxiesIn(variables: Environment): { proxies?: Proxies; problems: string[] } {
@@ -372,14 +444,9 @@ function modelFromEnvironment(variables: Environment): { runtime?: z.output<type
   if (name === undefined) return { problems: ["TERTULIA_MODEL_URL is set without TERTULIA_MODEL_NAME"] };
   const parsed = httpRuntime.safeParse({ kind: "http", base_url: url, model: name, ...present({ key }) });
   if (parsed.success) return { runtime: parsed.data, problems: [] };
-  const variable: Record<string, string> = {
-    base_url: "TERTULIA_MODEL_URL",
-    model: "TERTULIA_MODEL_NAME",
-    key: "TERTULIA_MODEL_KEY",
-  };
   return {
     problems: parsed.error.issues.map(
-      (issue) => `${variable[String(issue.path[0])] ?? "TERTULIA_MODEL_URL"}: needs ${issue.message}`,
+      (issue) => `${MODEL_VARIABLES[String(issue.path[0])] ?? "TERTULIA_MODEL_URL"}: needs ${issue.message}`,
     ),
   };
 }
@@ -537,10 +604,7 @@ function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
         answer: written.answer,
         accounts: written.accounts.map((account) => accountConfig(account, baseFolder)),
         ...present({
-          persona:
-            written.persona === undefined
-              ? undefined
-              : (readOptional(resolve(baseFolder, written.persona)) ?? undefined),
+          persona: written.persona === undefined ? undefined : textOf(resolve(baseFolder, written.persona)),
           prompt: written.prompt,
           homeRoom: written.home_room,
           defaultSession: written.default_session,

@@ -9,6 +9,7 @@ import { TertuliaError } from "../errors.ts";
 import { isRecord } from "../util/is-record.ts";
 import { type Environment, given } from "./data.ts";
 import { SCHEMA, type Written } from "./schema.ts";
+import { yamlFaults } from "./yaml.ts";
 
 export interface Problem {
   readonly path: string;
@@ -42,20 +43,24 @@ export function readFile({
   // On demand: it costs the start as much as everything else here, and most homes have no file.
   const yaml = createRequire(import.meta.url)("yaml") as typeof Yaml;
   const counter = new yaml.LineCounter();
-  const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false, logLevel: "error" });
+  const document = yaml.parseDocument(text, {
+    lineCounter: counter,
+    prettyErrors: false,
+    logLevel: "error",
+    uniqueKeys: false,
+  });
   const placeAt = (node: { range?: Yaml.Range | null | undefined }) =>
     `${file}:${counter.linePos(node.range?.[0] ?? 0).line}`;
 
+  const lineOf = (place: string): string => place.slice(place.lastIndexOf(":") + 1);
   const places = new Map<string, string>();
   const variables = new Map<string, { written: string; isWhole: boolean }>();
   const problems: Problem[] = [];
-  for (const { pos, message } of [...document.errors, ...document.warnings]) {
-    const place = `${file}:${counter.linePos(pos[0]).line}`;
-    // What follows in the same line is its consequence; after the colon the message quotes the file, perhaps a secret.
-    if (problems.some(({ line }) => line.startsWith(`${place}: `))) continue;
-    problems.push({ path: "", line: `${place}: ${message.split(": ")[0]}` });
+  const faults = yamlFaults(text, [...document.errors, ...document.warnings], (at) => counter.linePos(at).line);
+  if (faults.size > 0) {
+    for (const [line, sentence] of faults) problems.push({ path: "", line: `${file}:${line}: ${sentence}` });
+    return { ...emptyFile(file), problems, isBroken: true };
   }
-  if (problems.length > 0) return { ...emptyFile(file), problems, isBroken: true };
 
   const object = (path: readonly string[], place: string, sentence: string) => {
     problems.push({ path: path.join("."), line: `${place}: ${path.join(".")}: ${sentence}` });
@@ -63,7 +68,11 @@ export function readFile({
   const readNode = (node: unknown, path: readonly string[], place: string): unknown => {
     places.set(path.join("."), place);
     if (path.length > DEEPEST) return object(path, place, "is nested too deep");
-    if (yaml.isAlias(node)) return readNode(node.resolve(document), path, place);
+    if (yaml.isAlias(node)) {
+      const named = node.resolve(document);
+      if (named !== undefined) return readNode(named, path, place);
+      return object(path, place, "names nothing that stands before it; a value that begins with * wants quotes");
+    }
     if (yaml.isSeq(node)) {
       return node.items.map((item, n) =>
         readNode(item, [...path, String(n)], yaml.isNode(item) ? placeAt(item) : place),
@@ -86,6 +95,12 @@ export function readFile({
       const name = yaml.isScalar(key) ? String(key.value) : "";
       const at = yaml.isNode(key) ? placeAt(key) : place;
       if (name === "" || name === "__proto__") object([...path, name], at, "is no name for a key");
+      else if (Object.hasOwn(map, name))
+        object(
+          [...path, name],
+          at,
+          `stands twice, first in line ${lineOf(places.get([...path, name].join(".")) ?? "")}; keep one`,
+        );
       else map[name] = readNode(value, [...path, name], at);
     }
     return map;
@@ -123,9 +138,14 @@ export function fill(
     } else if (known[name] === undefined) {
       missing.push(`the variable ${name} is not set, neither in the environment nor in .env`);
     }
-    return known[name] ?? "";
+    return known[name] ?? standIn(name);
   });
   return { text: filled, isFilled, missing };
+}
+
+/** For a variable that is not set: the start is refused, and what else is wrong is still found. Has the form that most values may have. */
+function standIn(name: string): string {
+  return `variable-that-is-not-set-${name}`;
 }
 
 /** Decide where the file is looked for, so they cannot stand in it. */

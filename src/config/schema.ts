@@ -82,7 +82,7 @@ export function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, 
   return z.record(key, value, { error: `a map of ${what}` });
 }
 
-export function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
+function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
   const known = names.join(", ");
   return z.partialRecord(oneOf(names), value, {
     error: (issue: { code?: string }) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
@@ -211,13 +211,18 @@ export const account = z.discriminatedUnion(
           { error: "a list of rooms" },
         )
         .default([]),
-      service: words("an address such as xmpps://example.org:5223").optional(),
+      service: words("an address such as xmpp://…, xmpps://example.org:5223 or wss://…", (text) =>
+        /^(?:xmpps?|wss?):\/\/[^\s/]/.test(text),
+      ).optional(),
       tls: section({ ca: words("the path of a PEM file").optional(), insecure: onOff.optional() }).optional(),
       resource: words("a text").optional(),
     }),
   ],
   { error: "xmpp, as in `{ platform: xmpp, jid: …, password: … }`" },
 );
+
+/** Those that an agent can have an account on: there is a channel for each. */
+export const ACCOUNT_PLATFORMS = ["xmpp"] as const satisfies readonly Platform[];
 
 /** Platforms where somebody else can write, and access has to be said. */
 export const PUSH_PLATFORMS = ["telegram", "discord", "slack", "weixin", "xmpp"] as const satisfies readonly Platform[];
@@ -366,7 +371,7 @@ export const SCHEMA = section({
 export type Settings = z.output<typeof SCHEMA>;
 export type Written = z.input<typeof SCHEMA>;
 
-function isBareJid(text: string): boolean {
+export function isBareJid(text: string): boolean {
   return /^[^\s@/"'&<>]+@[^\s@/]+$/u.test(text);
 }
 

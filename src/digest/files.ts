@@ -286,7 +286,7 @@ function requireFolder(home: string): void {
 }
 
 /** D7: Hermes reads no context file inside its own program's folder, and the next update would take ours away. */
-function requireHome(home: string): void {
+export function requireHome(home: string): void {
   requireFolder(home);
   const tree = installTreeOf(realpathSync(home));
   if (tree === null) return;

@@ -51,6 +51,13 @@ function readOrMake(path: string): string {
   return guarded(path, () => {
     if (!existsSync(path)) writeFileSync(path, `${randomIds.token()}\n`, { mode: 0o600, flag: "wx" });
     chmodSync(path, 0o600);
+    return ownerTokenIn(path);
+  });
+}
+
+/** The token that the file holds; nothing is made. Throws `home_unwritable`. */
+export function ownerTokenIn(path: string): string {
+  return guarded(path, () => {
     const token = readFileSync(path, "utf8").trim();
     if (token.length >= SHORTEST) return token;
     throw new TertuliaError("home_unwritable", `${path} holds no usable token.`, {

@@ -1,4 +1,5 @@
-import { type Config, inheritedEnvironment, type RuntimeConfig } from "../config/config.ts";
+import { type Config, inheritedEnvironment, type RuntimeConfig, saidAt } from "../config/config.ts";
+import { invalid } from "../config/file.ts";
 import type { AgentFacts } from "../conversation/agent-facts.ts";
 import { asTertuliaError } from "../errors.ts";
 import { createAcpRuntime } from "../runtime/acp/acp-runtime.ts";
@@ -9,7 +10,7 @@ import { createHermesRuntime } from "../runtime/hermes/hermes-runtime.ts";
 import { createHttpRuntime, DEFAULT_WINDOW } from "../runtime/http/http-runtime.ts";
 import { withPreset } from "../runtime/http/presets.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type { Clock } from "../util/clock.ts";
+import { type Clock, systemClock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { isLoopback } from "../util/loopback.ts";
 import { createFetch } from "../util/outgoing.ts";
@@ -24,9 +25,46 @@ export interface RuntimesOptions {
   readonly given?: Readonly<Record<string, Runtime>>;
 }
 
-/** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`. */
+/** Every runtime of the configuration by its name. Nothing is started by it. Throws `config_invalid`, with a line for each that cannot be. */
 export function createRuntimes(config: Config, options: RuntimesOptions): Map<string, Runtime> {
-  return new Map(Object.keys(config.runtimes).map((name) => [name, createRuntime(config, name, options)]));
+  const { runtimes, problems } = attemptRuntimes(config, options);
+  if (problems.length > 0) throw invalid(problems.map(({ path, sentence }) => saidAt(config, path, sentence)));
+  return runtimes;
+}
+
+/** What keeps a runtime of the configuration from being made, by the path of its key (E6). */
+export function runtimeProblems(config: Config): readonly SettingProblem[] {
+  return attemptRuntimes(config, { clock: systemClock, chance: Math.random }).problems;
+}
+
+interface SettingProblem {
+  readonly path: string;
+  readonly sentence: string;
+}
+
+function attemptRuntimes(config: Config, options: RuntimesOptions) {
+  const runtimes = new Map<string, Runtime>();
+  const problems: SettingProblem[] = [];
+  for (const name of Object.keys(config.runtimes)) {
+    try {
+      runtimes.set(name, createRuntime(config, name, options));
+    } catch (cause) {
+      const { code, message, setting } = asTertuliaError(cause);
+      if (code !== "config_invalid") throw cause;
+      problems.push({
+        path: [pathOf(config, name), ...(setting === undefined ? [] : [setting])].join("."),
+        sentence: message,
+      });
+    }
+  }
+  return { runtimes, problems };
+}
+
+/** Where it is described: under its name, or in its agent. */
+function pathOf({ agents, origins }: Config, name: string): string {
+  if (origins[`runtimes.${name}`] !== undefined) return `runtimes.${name}`;
+  const agent = Object.values(agents).find(({ runtime }) => runtime === name);
+  return agent === undefined ? `runtimes.${name}` : `agents.${agent.name}.runtime`;
 }
 
 /** Ends agents of an earlier gateway of this home that was killed (B8). For whoever holds the home, and before anything is opened. */

@@ -1,18 +1,20 @@
+import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Channel } from "../channel/channel.ts";
 import { createXmppChannel } from "../channel/xmpp/xmpp-channel.ts";
 import type { AccountConfig, Config } from "../config/config.ts";
 import { watchFiles } from "../config/watch.ts";
 import { maskedLog } from "../context/masked-log.ts";
-import type { TertuliaError } from "../errors.ts";
-import { asTertuliaError } from "../errors.ts";
-import { type HttpServer, startHttpServer } from "../http/server.ts";
-import { acquireLock } from "../store/sqlite/lock.ts";
+import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { type HttpServer, startHttpServer, tryAddress } from "../http/server.ts";
+import { acquireLock, readLock } from "../store/sqlite/lock.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Clock, systemClock } from "../util/clock.ts";
 import { type Log, logFault } from "../util/log.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { Gateway } from "./gateway.ts";
-import { openOwnerToken } from "./owner-token.ts";
+import { lostSessions } from "./judge.ts";
+import { openOwnerToken, ownerTokenIn } from "./owner-token.ts";
 
 export interface RunningGateway {
   readonly gateway: Gateway;
@@ -59,6 +61,7 @@ export async function startGateway({ config, log }: { config: Config; log: Log }
     // After the gateway: whoever waits for a turn that is interrupted is told so before the connection is closed.
     closers.splice(-1, 0, () => http.close());
     await gateway.start();
+    for await (const warning of lostSessions(config, (id) => store.session(id))) log.warn({}, warning);
     const url = urlOf(http.address);
     lock.publish(url);
     return { gateway, url, ownerToken: ownerToken.current, stop: () => closeAll(closers) };
@@ -112,4 +115,42 @@ async function closeAll(closers: (() => unknown)[]): Promise<void> {
 
 function urlOf({ host, port }: { host: string; port: number }): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** E6: what the machine would refuse a start for now, besides the lock and the state. Makes and changes nothing. */
+export async function refusalsOfMachine(config: Config): Promise<readonly TertuliaError[]> {
+  const { home, files } = config;
+  const looks = [
+    () => requireWritable(home),
+    () => (existsSync(files.token) ? ownerTokenIn(files.token) : undefined),
+    // A gateway of this home has its address.
+    () => (readLock(files.lock) === null ? tryAddress(config) : undefined),
+  ];
+  const refusals: TertuliaError[] = [];
+  for (const look of looks) {
+    try {
+      await look();
+    } catch (cause) {
+      refusals.push(asTertuliaError(cause));
+    }
+  }
+  return refusals;
+}
+
+/** The folder, or where it would be made. Throws `home_unwritable`. */
+export function requireWritable(home: string): void {
+  const folder = nearestFolder(home);
+  try {
+    if (!statSync(folder).isDirectory()) throw new TertuliaError("home_unwritable", `${folder} is no folder.`);
+    accessSync(folder, constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    if (cause instanceof TertuliaError) throw cause;
+    throw new TertuliaError("home_unwritable", `${folder} cannot be written.`, { cause });
+  }
+}
+
+export function nearestFolder(path: string): string {
+  let folder = path;
+  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  return folder;
 }

@@ -1,8 +1,9 @@
 import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { methodNotAllowed } from "hono/method-not-allowed";
+import { type Config, saidAt } from "../config/config.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { OwnerToken } from "../gateway/owner-token.ts";
@@ -48,7 +49,7 @@ const LEAVE_MS = 800;
 /** The transport under the HTTP, web and terminal doors. Throws `port_taken`. */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const { gateway, ownerToken, log, clock = systemClock } = options;
-  const { host, port } = gateway.config.http;
+  const { host } = gateway.config.http;
   const streams = new AbortController();
   const feed = new EventFeed({ gateway, ownerToken, clock, log });
   const peers = createPeers();
@@ -58,7 +59,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   server.on("connection", (socket) => {
     if (gateway.config.http.token === "auto") ownUsers.set(socket, peers.isOwnUser(socket));
   });
-  await listen(server, host, port);
+  await listen(server, gateway.config);
   const address = { host, port: (server.address() as AddressInfo).port };
   log.info(address, "http listens");
   return {
@@ -114,26 +115,50 @@ function serve(app: Hono<Env>, log: Log): Server {
   return server;
 }
 
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EADDRINUSE")
-        reject(
-          new TertuliaError("port_taken", `Port ${port} on ${host} is used by another program.`, { cause: error }),
-        );
-      else if (error.code === "EACCES")
-        reject(new TertuliaError("port_taken", `Port ${port} on ${host} may not be opened by you.`, { cause: error }));
-      else if (error.code === "EADDRNOTAVAIL")
-        reject(
-          new TertuliaError("port_taken", `${host} is not an address of this machine.`, {
-            cause: error,
-            remedy: "Choose another address with --host or http.host.",
-          }),
-        );
-      else reject(error);
+async function listen(server: NetServer, config: Config): Promise<void> {
+  const { host, port } = config.http;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once("error", reject).listen(port, host, resolve);
+  try {
+    await promise;
+  } catch (cause) {
+    throw addressRefusal(config, cause as NodeJS.ErrnoException) ?? cause;
+  }
+}
+
+/** E6: whether a server could listen there now. Rejects with what a start would be refused for. */
+export async function tryAddress(config: Config): Promise<void> {
+  const server = createNetServer();
+  await listen(server, config);
+  server.close();
+}
+
+/** Null for what has nothing to do with the address. */
+function addressRefusal(config: Config, cause: NodeJS.ErrnoException): TertuliaError | null {
+  const { host, port } = config.http;
+  const refusal = (path: string, sentence: string, remedy?: string): TertuliaError =>
+    new TertuliaError("port_taken", saidAt(config, path, sentence), {
+      cause,
+      ...(remedy === undefined ? {} : { remedy }),
     });
-    server.listen(port, host, () => resolve());
-  });
+  switch (cause.code) {
+    case "EADDRINUSE":
+      return refusal("http.port", `Port ${port} on ${host} is used by another program.`);
+    case "EACCES":
+      return refusal("http.port", `Port ${port} on ${host} may not be opened by you.`);
+    case "EADDRNOTAVAIL":
+    case "EAFNOSUPPORT":
+    case "EINVAL":
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return refusal(
+        "http.host",
+        `${host} is not an address of this machine.`,
+        "Choose another address with --host or http.host.",
+      );
+    default:
+      return null;
+  }
 }
 
 interface AppOptions extends HttpServerOptions {

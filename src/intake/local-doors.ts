@@ -32,6 +32,9 @@ import type { EventIntake } from "./event-intake.ts";
 const LOCAL_PLATFORMS = ["console", "web", "http"] as const;
 export type LocalPlatform = (typeof LOCAL_PLATFORMS)[number];
 
+export const SAY_KINDS = ["line", "words"] as const;
+export type SayKind = (typeof SAY_KINDS)[number];
+
 export interface SayRequest {
   readonly person: Person;
   readonly agent: string;
@@ -41,6 +44,8 @@ export interface SayRequest {
   readonly idempotency?: RequestKey;
   /** What the person's program would have the agent be. */
   readonly instructions?: string;
+  /** S7: `words` are never a command, whatever they begin with. A line may be one. */
+  readonly as?: SayKind;
   /** Seeds a conversation without a name. */
   readonly once?: MessageEvent["once"];
 }
@@ -128,7 +133,10 @@ export class LocalDoors {
     place: Place & { readonly conversation: ConversationRow | null },
     request: SayRequest,
   ): Promise<MessageEvent | CommandEvent> {
-    const answer = await answerCommand(base.text, { ...place, speaker: base.speaker }, this.#options);
+    const answer =
+      request.as === "words"
+        ? null
+        : await answerCommand(base.text, { ...place, speaker: base.speaker }, this.#options);
     if (answer === null)
       return {
         ...base,

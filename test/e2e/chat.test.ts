@@ -3,12 +3,13 @@ import { spawn } from "node:child_process";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { loadConfig } from "../../src/config/config.ts";
 import { Gateway } from "../../src/gateway/gateway.ts";
 import { openOwnerToken } from "../../src/gateway/owner-token.ts";
 import { startHttpServer } from "../../src/http/server.ts";
-import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
+import type { AgentSession, Runtime, TurnEvent, TurnOptions, TurnResult } from "../../src/runtime/runtime.ts";
 import { acquireLock, readLock } from "../../src/store/sqlite/lock.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SessionRow } from "../../src/store/store.ts";
@@ -18,6 +19,8 @@ import { runCommand, startGateway } from "../support/gateway-process.ts";
 import { SIGNED } from "../support/http-client.ts";
 import { temporaryFolder } from "../support/store.ts";
 import { Terminal, type TerminalOptions } from "../support/terminal.ts";
+
+const COMMAND = join(import.meta.dirname, "../../bin/tertulia.js");
 
 let folder: ReturnType<typeof temporaryFolder>;
 let home: string;
@@ -197,9 +200,176 @@ describe("a person at the terminal", () => {
     terminal.enter("hello");
     const screen = await terminal.shows(/!\n>$/);
     expect(screen).toContain("0 entries");
-    expect(screen).toContain("> hello\n\\x1b]0;stolen\\x07before\\x1b[2Jafter\\x9b31mred\nnext\\x1b[5A!\n>");
+    // What commands a terminal is taken out of an agent's words by the gateway (S6).
+    expect(screen).toContain("> hello\n]0;stolenbefore[2Jafter31mred\nnext[5A!\n>");
     // NO_COLOR is heard.
     expect(terminal.colours).not.toContain("\u001b[");
+  });
+});
+
+// Whatever was not typed as a line by itself is one message of words: pastes of any length, with and without brackets, with commands and
+// answers in any of their lines; texts of several lines typed by hand; the same through a pipe behind the screen.
+describe("F-TTY-01 F-TTY-02 S7: what is pasted", () => {
+  const heard = "say You heard:";
+
+  async function opened(options: Partial<TerminalOptions> = {}): Promise<Terminal> {
+    const terminal = chat({ columns: 120, ...options });
+    await terminal.shows(/0 entries[^\n]*\n>$/);
+    return terminal;
+  }
+
+  test.each(["bracketed", "plain"] as const)("F-TTY-01 three lines are one message (%s)", async (how) => {
+    const terminal = await opened();
+    terminal.paste(`${heard}\none\ntwo`, how);
+    await terminal.shows(/> say You heard:↵one↵two$/);
+    terminal.press("Enter");
+    await terminal.shows(/↵two\nYou heard:\none\ntwo\n>$/);
+    terminal.enter("history");
+    await terminal.shows(/Earlier messages: 2\n/);
+    terminal.press("Up", "Up", "Enter");
+    await terminal.shows(/↵two\nYou heard:\none\ntwo\n>$/);
+  });
+
+  test("F-TTY-01 lines that arrive together with their last line end are sent at once, as one message", async () => {
+    const terminal = await opened();
+    terminal.paste(`${heard}\n\n  indented\nlast\n`, "plain");
+    await terminal.shows(/last\nYou heard:\n\n {2}indented\nlast\n>$/);
+  });
+
+  test("F-TTY-01 a long paste is folded, and sent whole with what is typed around it", async () => {
+    const terminal = await opened();
+    const lines = Array.from({ length: 300 }, (_, index) => `line ${index + 1} of a text that goes on for a while`);
+    terminal.type("say first ");
+    terminal.paste(lines.join("\n"));
+    await terminal.shows(/> say first \[pasted 1: 300 lines\]$/);
+    terminal.type(" last");
+    terminal.press("Enter");
+    await terminal.shows(/\nline 300 of a text that goes on for a while last\n>$/);
+    terminal.enter("history");
+    await terminal.shows(/Earlier messages: 2\n/);
+  });
+
+  test.each(["M-Enter", "C-j"])("F-TTY-01 %s begins a new line", async (key) => {
+    const terminal = await opened();
+    terminal.type(heard);
+    await terminal.shows(`> ${heard}`);
+    terminal.press(key);
+    terminal.type("typed below");
+    terminal.press("Enter");
+    await terminal.shows(/\nYou heard:\ntyped below\n>$/);
+  });
+
+  test.each([
+    ["/new", "bracketed"],
+    ["/new\nmore", "bracketed"],
+    ["/new\nmore", "plain"],
+    ["more\n/stop\nmore", "bracketed"],
+    ["more\n/quit", "plain"],
+    ["/exit", "bracketed"],
+  ] as const)("F-TTY-02 %j is no command in a paste (%s)", async (text, how) => {
+    const terminal = await opened();
+    terminal.enter("say before");
+    await terminal.shows(/\nbefore\n>$/);
+    terminal.paste(text, how);
+    await terminal.shows(`> ${text.replaceAll("\n", "↵")}`);
+    terminal.press("Enter");
+    await terminal.shows(`You said: ${text}\n>`);
+    terminal.enter("history");
+    await terminal.shows(/Earlier messages: 4\n/);
+  });
+
+  test.each([
+    ["1\n", "bracketed"],
+    ["a list\n1\n", "bracketed"],
+    ["a list\n1\n", "plain"],
+    ["Allow", "bracketed"],
+  ] as const)("F-TTY-02 %j permits nothing in a paste (%s)", async (text, how) => {
+    const terminal = await opened();
+    terminal.enter("ask");
+    await terminal.shows(/\[Answer with a number from 1 to 2\.\]\n>$/);
+    terminal.paste(text, how);
+    if (how === "bracketed") terminal.press("Enter");
+    await terminal.shows("[Sent as words: a command or an answer is a line that is typed by itself.]");
+    terminal.enter("2");
+    await terminal.shows(/You answered: reject\n/);
+    await terminal.shows(`You said: ${text.trim()}\n>`);
+  });
+
+  test("F-TTY-02 a typed command takes what is pasted behind it, and a line begun anew is a typed one", async () => {
+    const terminal = await opened();
+    terminal.enter("say before");
+    await terminal.shows(/\nbefore\n>$/);
+    terminal.type("/title ");
+    terminal.paste("a pasted title");
+    terminal.press("Enter");
+    await terminal.shows(/\n[^>\n]*a pasted title[^>\n]*\n>$/);
+    terminal.paste("/new");
+    await terminal.shows(/> \/new$/);
+    terminal.press("C-u");
+    terminal.enter("/new");
+    await terminal.shows("New session");
+  });
+
+  test("F-TTY-02 behind the screen: lines that are pasted into `chat | tee` are one message", async () => {
+    const terminal = new Terminal({ home, args: ["chat"], through: "cat" });
+    closers.push(() => terminal.close());
+    terminal.enter("say before");
+    await terminal.shows(/^before$/m);
+    terminal.paste("/new\nmore\n", "plain");
+    await terminal.shows("You said: /new\nmore");
+    terminal.enter("history");
+    await terminal.shows(/Earlier messages: 4/);
+  });
+});
+
+// Every reason to wait is told, at every terminal that somebody looks at: the screen, and standard error of -q; nothing stays of it.
+describe("F-TTY-04 a sign of life", () => {
+  const SIGN = /thinking|warming up|waits as/;
+
+  test("F-TTY-04 thinking, a tool, waiting as 2nd: with the time, and gone with the answer", async () => {
+    const agent = await gatewayWithSlowAgent();
+    const terminal = chat({ env: { NO_COLOR: "1" } });
+    await terminal.shows(/\n>$/);
+    terminal.enter("hello");
+    await terminal.shows(/> hello\nthe agent is warming up, [1-9] s\n>$/);
+    agent.opens();
+    await terminal.shows(/> hello\nthinking, [2-9] s\n>$/);
+    terminal.type("typed meanwhile");
+    await terminal.shows(/> hello\nthinking, \d+ s\n> typed meanwhile$/);
+    await agent.does({ type: "tool", id: "t", title: "Reading the whole archive", state: "running" });
+    await terminal.shows(/\nReading the whole archive, \d+ s\n> typed meanwhile$/);
+    await agent.does({ type: "tool", id: "t", title: "Reading the whole archive", state: "done" });
+    await terminal.shows(/\nthinking, \d+ s\n> typed meanwhile$/);
+
+    const other = chat({ env: { NO_COLOR: "1" } });
+    await other.shows(/\n>$/);
+    other.enter("me too");
+    await other.shows(/\nwaits as 2nd, [1-9] s\n>$/);
+    await agent.does({ type: "text", text: "the answer" });
+    await terminal.shows(/\nthe answer\nthinking, \d+ s\n> typed meanwhile$/);
+    agent.ends();
+    await terminal.shows(/\[tool: Reading the whole archive\]\n.*\nthe answer\n> typed meanwhile$/);
+    await other.shows(/\nthinking, \d+ s\n>$/);
+    agent.ends();
+    expect(await other.shows(/\nend\n>$/)).not.toMatch(SIGN);
+  });
+
+  test("F-TTY-04 -q: on standard error, only where that is a terminal", async () => {
+    const agent = await gatewayWithSlowAgent();
+    agent.opens();
+    const terminal = new Terminal({ home, args: ["chat", "-q", "hello"], env: { NO_COLOR: "1" } });
+    closers.push(() => terminal.close());
+    await terminal.shows(/^thinking, [1-9] s$/);
+    // The row above goes when the terminal says that its command has ended.
+    await agent.does({ type: "text", text: "above\nthe end" });
+    agent.ends();
+    await terminal.ends();
+    expect(await terminal.shows(/^the end$/m)).not.toMatch(SIGN);
+    const asking = runCommand({ home, args: ["chat", "-q", "hello"] });
+    await agent.hasTurn();
+    await delay(1_500);
+    agent.ends();
+    expect(await asking).toMatchObject({ out: "end\n", errors: "" });
   });
 });
 
@@ -243,8 +413,42 @@ describe("at the end of a pipe", () => {
     expect(out).toBe("no answer\n");
   });
 
-  test("lines are sent one after the other; a line answers a question", async () => {
-    const { code, out, errors } = await piped(["chat"], "say one\n\nslow 3\nask\n1\nhistory");
+  // Words and stdin, in every combination, are one message of words; a file with commands in it, in any line, runs none.
+  test.each([
+    [["chat"], "say You heard:\n/new\n\nlast\n", "You heard:\n/new\n\nlast"],
+    [["chat", "-q", "-"], "say You heard:\r\nlast", "You heard:\nlast"],
+    [["chat", "-q", "say You heard:"], "/new\nlast\n", "You heard:\n\n/new\nlast"],
+    [["chat", "--query", "say alone"], "", "alone"],
+    [["chat"], "say one", "one"],
+  ])("F-TTY-03 F-TTY-02 S7 %j with a pipe is one message", async (args, input, reply) => {
+    const { code, out, errors } = await piped(args, input);
+    expect({ code, out, errors }).toEqual({ code: 0, out: `${reply}\n`, errors: "" });
+    const { out: json } = await piped(["chat", "--json", "--lines"], "history\n");
+    expect(json).toContain("Earlier messages: 2\\n");
+  });
+
+  test.each(["/new", "/status\n", "1"])("F-TTY-02 a pipe that is one line, %j, is words", async (input) => {
+    const { out } = await piped(["chat"], input);
+    expect(out).toContain(`You said: ${input.trim()}\n`);
+    const typed = await piped(["chat", "-q", "/status"], "");
+    expect(typed.out).not.toContain("You said:");
+  });
+
+  test("F-TTY-03 with nothing to say it says so; a pipe on which nothing comes is not waited for", async () => {
+    for (const args of [["chat"], ["chat", "-q", "-"], ["chat", "-q", " "]]) {
+      const { code, out, errors } = await piped(args, "\n");
+      expect({ code, out }).toEqual({ code: 2, out: "" });
+      expect(errors).toMatch(/^usage: There is nothing to say: .*\n.*cat file \| tertulia chat -q/);
+    }
+    const child = spawn(process.execPath, [COMMAND, "chat", "-q", "say alone"], {
+      env: { HOME: home, TERTULIA_HOME: home },
+    });
+    expect(await text(child.stdout)).toBe("alone\n");
+    expect(await text(child.stderr)).toBe("[Nothing came on standard input: asked without it.]\n");
+  });
+
+  test("F-TTY-03 --lines: lines are sent one after the other; a line answers a question", async () => {
+    const { code, out, errors } = await piped(["chat", "--lines"], "say one\n\nslow 3\nask\n1\nhistory");
     expect(code).toBe(0);
     expect(out).toMatch(/^one\n1 2 3\nYou answered: allow\nEarlier messages: 6\n/);
     expect(errors).toContain("[The demo agent asks for nothing in particular.]");
@@ -269,7 +473,7 @@ describe("at the end of a pipe", () => {
 });
 
 async function piped(args: readonly string[], input: string) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../bin/tertulia.js"), ...args], {
+  const child = spawn(process.execPath, [COMMAND, ...args], {
     env: { HOME: home, TERTULIA_HOME: home },
   });
   child.stdin.end(input);
@@ -291,13 +495,48 @@ async function post(url: string, body: object): Promise<void> {
 
 /** A gateway in this process whose agent says one thing. */
 async function gatewayThatSays(words: string): Promise<void> {
+  await gatewayOf(async (_input, { onEvent }) => {
+    for (const word of words.split(/(?<=e)/)) await onEvent({ type: "text", text: word });
+    return { outcome: "done", text: words };
+  });
+}
+
+/** A gateway in this process whose agent does what it is told, when it is told. */
+async function gatewayWithSlowAgent() {
+  const opened = Promise.withResolvers<void>();
+  const turns: { said: string; onEvent: TurnOptions["onEvent"]; end: (result: TurnResult) => void }[] = [];
+  let arrived = Promise.withResolvers<void>();
+  const hasTurn = async (): Promise<void> => {
+    while (turns.length === 0) await arrived.promise;
+  };
+  await gatewayOf((_input, { onEvent }) => {
+    const { promise, resolve } = Promise.withResolvers<TurnResult>();
+    turns.push({ said: "", onEvent, end: resolve });
+    arrived.resolve();
+    arrived = Promise.withResolvers();
+    return promise;
+  }, opened.promise);
+  return {
+    opens: () => opened.resolve(),
+    hasTurn,
+    async does(event: TurnEvent): Promise<void> {
+      await hasTurn();
+      const [turn] = turns;
+      if (event.type === "text") turn!.said += event.text;
+      await turn!.onEvent(event);
+    },
+    ends(): void {
+      const { said, end } = turns.shift()!;
+      end({ outcome: "done", text: said === "" ? "end" : said });
+    },
+  };
+}
+
+async function gatewayOf(turn: AgentSession["turn"], opened: Promise<void> = Promise.resolve()): Promise<void> {
   const session: AgentSession = {
     ref: "parrot",
     how: "created",
-    async turn(_input, { onEvent }) {
-      for (const word of words.split(/(?<=e)/)) await onEvent({ type: "text", text: word });
-      return { outcome: "done", text: words };
-    },
+    turn,
     park: async () => undefined,
     onDead: () => () => undefined,
   };
@@ -305,7 +544,10 @@ async function gatewayThatSays(words: string): Promise<void> {
     name: "demo",
     history: "own",
     effectsAtPrompt: "none",
-    open: async () => session,
+    async open() {
+      await opened;
+      return session;
+    },
     probe: async () => ({ ok: true, detail: "" }),
     forget: async () => undefined,
     close: async () => undefined,

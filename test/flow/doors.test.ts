@@ -221,3 +221,29 @@ describe("retries", () => {
     }),
   );
 });
+
+// Whatever stands in words, they are words: known commands and unknown ones, alone and above more, at each own door.
+describe("F-TTY-02 S7: words are never a command", () => {
+  test.each(["/new", "/new\nmore", "/status", "/nothing", "  /stop "])("F-TTY-02 S7 %j", (text) =>
+    story(async ({ alice, gateway }) => {
+      const terminal = alice();
+      await terminal.asks("say before");
+      const session = await terminal.session();
+      const person = { id: "owner", role: "owner" } as const;
+      for (const platform of ["console", "web", "http"] as const) {
+        const door = { platform, name: "main" };
+        const said = await gateway.doors.say({ person, agent: "main", door, text, as: "words" });
+        expect(said.kind).toBe("turn");
+        expect((await gateway.turns.answerOf(said.turnId!)).text).toContain(`You said: ${text}`);
+      }
+      expect(await terminal.session()).toBe(session);
+      const typed = await gateway.doors.say({
+        person,
+        agent: "main",
+        door: { platform: "console", name: "main" },
+        text,
+      });
+      expect(typed.kind).toBe("command");
+    })(),
+  );
+});

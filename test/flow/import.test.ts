@@ -1,6 +1,6 @@
 /** A Hermes user moves in with his history: through a running gateway, and into the file alone. */
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -504,4 +504,13 @@ describe("F-HER-03 H13 what we ran in Hermes ourselves is not brought in again",
     expect(await bringIn()).toMatchObject({ sessions: 0, messages: 0, wentOn: ["s"] });
     expect(cameOver()).toEqual([]);
   });
+});
+
+test.each([[], ["--dry-run"]])("F-STO-01 E5 nothing is brought into a state that was lost %j", async (...flags) => {
+  fill(HERMES_SCHEMAS[0]!);
+  await bringIn();
+  rmSync(join(home, "state.db"));
+  const refused = await call("import", "hermes", "--state", path(), ...flags);
+  expect(refused).toMatchObject({ code: 3, err: expect.stringMatching(/^store_corrupt: /) });
+  expect(existsSync(join(home, "state.db"))).toBe(false);
 });

@@ -14,6 +14,8 @@ export interface TerminalOptions {
   readonly columns?: number;
   readonly rows?: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** A program that its output goes through, which then is no terminal. */
+  readonly through?: string;
 }
 
 /** The built command in a real terminal (tmux): somebody types, and looks at the screen. */
@@ -22,7 +24,7 @@ export class Terminal {
   readonly #env: Record<string, string>;
   readonly #ended: string;
 
-  constructor({ home, args, columns = 80, rows = 40, env = {} }: TerminalOptions) {
+  constructor({ home, args, columns = 80, rows = 40, env = {}, through }: TerminalOptions) {
     const path = `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`;
     this.#env = { PATH: path, HOME: home, TERTULIA_HOME: home, LANG: "C.UTF-8", ...env };
     const settings = join(this.#folder.path, "tmux.conf");
@@ -30,13 +32,20 @@ export class Terminal {
     this.#ended = join(this.#folder.path, "ended");
     const size = ["-x", String(columns), "-y", String(rows)];
     // The shell tells the exit code: tmux 3.3 loses it now and then.
-    const command = ["sh", "-c", 'ended=$1; shift; "$@"; echo $? > "$ended"', "sh", this.#ended];
+    const pipe = through === undefined ? "" : ` | ${through}`;
+    const command = ["sh", "-c", `ended=$1; shift; "$@"${pipe}; echo $? > "$ended"`, "sh", this.#ended];
     command.push(process.execPath, join(ROOT, "bin/tertulia.js"), ...args);
     this.#tmux("-f", settings, "new-session", "-d", "-s", "t", "-c", ROOT, ...size, ...command);
   }
 
   type(text: string): void {
     this.#tmux("send-keys", "-t", "t", "-l", "--", text);
+  }
+
+  /** As a terminal pastes: in brackets, unless it does not know them. Line ends come as the Enter key does. */
+  paste(text: string, how: "bracketed" | "plain" = "bracketed"): void {
+    this.#tmux("set-buffer", "--", text);
+    this.#tmux("paste-buffer", ...(how === "bracketed" ? ["-p"] : []), "-t", "t");
   }
 
   /** By its name: `Enter`, `C-c`, `Up`. */

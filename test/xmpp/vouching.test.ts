@@ -1,6 +1,6 @@
 import { type Element, xml } from "@xmpp/client";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { accountFinding } from "../../src/cli/doctor.ts";
+import { accountFinding } from "../../src/cli/doctor-gateway.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
 import { XmppScene } from "../support/xmpp-scene.ts";

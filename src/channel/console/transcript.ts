@@ -73,6 +73,15 @@ export type Shown =
   | { readonly kind: "answer"; readonly text: string }
   | { readonly kind: "question"; readonly question: Question };
 
+/** Why there is no answer yet. */
+export type Standing =
+  /** Another turn of the session is before it. */
+  | { readonly kind: "waiting"; readonly place: number }
+  /** Its agent is got ready. */
+  | { readonly kind: "warming" }
+  | { readonly kind: "thinking" }
+  | { readonly kind: "tool"; readonly title: string };
+
 export interface TranscriptOptions {
   /** This door: its chat at the platform `console`. */
   readonly chatId: string;
@@ -93,13 +102,17 @@ export interface Answer {
 /** Of a turn whose reply is not shown to its end yet. */
 interface OpenTurn {
   readonly id: number;
+  /** Its prompt was written. */
+  isBegun: boolean;
+  /** Title of the tool that runs. */
+  tool: string | null;
   /** Null: this door. */
   readonly door: string | null;
   readonly tools: Set<string>;
   text: string;
   shown: number;
   /** Whether the reply's beginning is on the screen. */
-  isBegun: boolean;
+  isShown: boolean;
   ending: Answer | null;
 }
 
@@ -143,6 +156,18 @@ export class Transcript {
   get ownQuestion(): Question | null {
     const turns = [...this.#mine.values()];
     return this.#questions.find(({ turnId }) => turns.includes(turnId)) ?? null;
+  }
+
+  /** What goes on while this terminal waits for an answer; null where it waits for none, or is asked itself. */
+  get standing(): Standing | null {
+    const [own] = [...this.#mine.values()].sort((one, other) => one - other);
+    if (own === undefined || this.ownQuestion !== null) return null;
+    const turn = this.#turns.get(own);
+    if (turn?.isBegun) return turn.tool === null ? { kind: "thinking" } : { kind: "tool", title: turn.tool };
+    const before = [...this.#turns.values()].filter(
+      ({ id, isBegun, ending }) => id !== own && isBegun && ending === null,
+    );
+    return before.length === 0 ? { kind: "warming" } : { kind: "waiting", place: before.length + 1 };
   }
 
   /** How the turn of words from this terminal ended; undefined while it is open. */
@@ -202,8 +227,8 @@ export class Transcript {
 
   /** The events were cut: whoever spoke may never be heard to the end, and holds nobody up. */
   cut(): readonly Shown[] {
-    const isOpen = this.#speaking?.isBegun === true;
-    for (const turn of this.#turns.values()) turn.isBegun = false;
+    const isOpen = this.#speaking?.isShown === true;
+    for (const turn of this.#turns.values()) turn.isShown = false;
     this.#speaking = null;
     return isOpen ? [{ kind: "end" }] : [];
   }
@@ -249,7 +274,9 @@ export class Transcript {
   }
 
   #begun({ turn, messages, conversationKey }: Extract<WireEvent, { name: "turn:begun" }>["payload"]): readonly Shown[] {
-    const { door } = this.#turn(turn.id, this.#doorOf(conversationKey, turn.target));
+    const begun = this.#turn(turn.id, this.#doorOf(conversationKey, turn.target));
+    const { door } = begun;
+    begun.isBegun = true;
     if (this.#commandTurns.has(turn.id)) return [];
     const where = door ?? this.#options.elsewhere;
     return messages.flatMap((message) => this.#said(message.id, where, message.author, message.body));
@@ -263,7 +290,9 @@ export class Transcript {
   }
 
   #tool({ turnId, id, title, state }: Extract<WireEvent, { name: "turn:tool" }>["payload"]): readonly Shown[] {
-    const { tools } = this.#turn(turnId);
+    const turn = this.#turn(turnId);
+    const { tools } = turn;
+    turn.tool = state === "running" ? title : null;
     if (state === "failed") return [notice(`tool failed: ${title}`)];
     if (tools.has(id)) return [];
     tools.add(id);
@@ -326,7 +355,17 @@ export class Transcript {
   #turn(id: number, door: string | null = null): OpenTurn {
     const known = this.#turns.get(id);
     if (known !== undefined) return known;
-    const turn: OpenTurn = { id, door, tools: new Set(), text: "", shown: 0, isBegun: false, ending: null };
+    const turn: OpenTurn = {
+      id,
+      isBegun: false,
+      tool: null,
+      door,
+      tools: new Set(),
+      text: "",
+      shown: 0,
+      isShown: false,
+      ending: null,
+    };
     this.#turns.set(id, turn);
     return turn;
   }
@@ -352,15 +391,15 @@ function wordsOf(turn: OpenTurn): Shown[] {
   const end = turn.ending === null ? wholeCharacters(turn.text) : turn.text.length;
   const text = turn.text.slice(turn.shown, end);
   if (text === "") return [];
-  const head: Shown[] = turn.isBegun ? [] : [{ kind: "reply", door: turn.door }];
-  turn.isBegun = true;
+  const head: Shown[] = turn.isShown ? [] : [{ kind: "reply", door: turn.door }];
+  turn.isShown = true;
   turn.shown = end;
   return [...head, { kind: "text", text }];
 }
 
 /** What a turn of this door did not come to is in its notice; of other doors it is said here. */
-function endOf({ isBegun, door, ending }: OpenTurn): Shown[] {
-  const end: Shown[] = isBegun ? [{ kind: "end" }] : [];
+function endOf({ isShown, door, ending }: OpenTurn): Shown[] {
+  const end: Shown[] = isShown ? [{ kind: "end" }] : [];
   if (ending?.silent) return [...end, notice(door === null ? "no reply" : `${door}: no reply`)];
   if (door === null || ending?.state === "answered") return end;
   return [...end, notice(`${door}: ${ending?.state}${ending?.reason == null ? "" : ` (${ending.reason})`}`)];

@@ -1,21 +1,25 @@
 import type { Posted } from "../../channel/console/transcript.ts";
 import { asTertuliaError, TertuliaError } from "../../errors.ts";
+import type { SayKind } from "../../intake/local-doors.ts";
 import type { Client } from "../client.ts";
 import { output } from "../output.ts";
+import { signOnErrors } from "../sign-of-life.ts";
 import { readable } from "./screen.ts";
 import { attach, complain, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
-/** `tertulia chat -q`: one question, one answer. */
-export async function ask(talk: Talk, text: string): Promise<void> {
+/** `tertulia chat -q`, and a text from a pipe: one message, one answer. */
+export async function ask(talk: Talk, { text, as }: { text: string; as: SayKind }): Promise<void> {
   const { flags, leaving } = talk;
   const waiting = patience(talk);
   const { transcript, attachment, hearing } = attach(talk, {
     onShown: () => undefined,
+    onNews: () => sign.look(),
     onHeard(item) {
       waiting.heard(item);
       if (item.kind === "cut") process.stderr.write("[The gateway went away; waiting for it.]\n");
     },
   });
+  const sign = signOnErrors(() => transcript.standing);
   let isStopping = false;
   const interrupt = (): void => {
     if (isStopping) {
@@ -29,15 +33,17 @@ export async function ask(talk: Talk, text: string): Promise<void> {
   try {
     await untilLeft(leaving.signal, hearing, answerOne(), waiting.over);
   } finally {
+    sign.end();
     waiting.end();
     process.off("SIGINT", interrupt);
   }
 
   async function answerOne(): Promise<void> {
     if (flags.new) await attachment.send("/new");
-    const posted = await attachment.send(text);
+    const posted = await attachment.send(text, as);
     // There is nobody who could be asked.
     while ((await attachment.settled()) === "asked") await attachment.answer(transcript.ownQuestion!, null);
+    sign.end();
     const answer = posted.turn === null ? undefined : transcript.answerOf(posted.turn);
     if (answer !== undefined && answer.state !== "answered") throw await problemOf(talk.client, posted);
     const reply = answer === undefined ? (posted.reply ?? "") : answer.silent ? "" : answer.text;

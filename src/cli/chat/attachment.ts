@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { MessageReport, Posted, Question, Shown, Transcript } from "../../channel/console/transcript.ts";
 import { asTertuliaError } from "../../errors.ts";
+import type { SayKind } from "../../intake/local-doors.ts";
 import { cleanText } from "../../message/source.ts";
 import type { BindingRow, ConversationRow, EntryRow } from "../../store/store.ts";
 import { type Client, isAway, pause, type StreamItem } from "../client.ts";
@@ -23,6 +24,8 @@ export interface AttachmentOptions {
   /** Everything as it is heard, before it is shown. */
   readonly onHeard?: (item: StreamItem) => void;
   readonly onSent?: (posted: Posted) => void;
+  /** After something was sent or heard. */
+  readonly onNews?: () => void;
 }
 
 /** Where a conversation speaks, and what is there. */
@@ -96,10 +99,10 @@ export class Attachment {
     }
   }
 
-  /** Resolves when the words are durable (T2). Rejects with what they were refused for. */
-  send(text: string): Promise<Posted> {
+  /** S7: only a line can be a command. Resolves when it is durable (T2). Rejects with what it was refused for. */
+  send(text: string, as: SayKind = "line"): Promise<Posted> {
     this.#unsent++;
-    const sent = this.#sending.then(() => this.#sendOne(cleanText(text))).finally(() => this.#unsent--);
+    const sent = this.#sending.then(() => this.#sendOne(cleanText(text), as)).finally(() => this.#unsent--);
     this.#sending = Promise.allSettled([sent]);
     return sent;
   }
@@ -127,13 +130,13 @@ export class Attachment {
     await client.post("/api/messages/permission", { turn: question.turnId, id: question.id, option: optionId });
   }
 
-  async #sendOne(text: string): Promise<Posted> {
+  async #sendOne(text: string, as: SayKind): Promise<Posted> {
     const { signal, onShown } = this.#options;
     const idempotencyKey = randomUUID();
     await this.#opened.promise;
     for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
-      const posting = this.#post(text, idempotencyKey);
+      const posting = this.#post({ text, as }, idempotencyKey);
       this.#inFlight = Promise.allSettled([posting]);
       try {
         const posted = await posting;
@@ -148,12 +151,13 @@ export class Attachment {
     }
   }
 
-  async #post(text: string, idempotencyKey: string): Promise<Posted> {
-    const { client, door, signal, transcript, onShown, onSent } = this.#options;
+  async #post(said: { text: string; as: SayKind }, idempotencyKey: string): Promise<Posted> {
+    const { client, door, signal, transcript, onShown, onSent, onNews } = this.#options;
     const path = `/api/conversations/${encodeURIComponent(door)}/messages`;
-    const posted = await client.post<Posted>(path, { text }, { idempotencyKey, signal });
+    const posted = await client.post<Posted>(path, said, { idempotencyKey, signal });
     onSent?.(posted);
     onShown(transcript.sent(posted));
+    onNews?.();
     if (posted.conversation !== this.#key) {
       this.#key = posted.conversation;
       this.#state = "moved";
@@ -249,6 +253,7 @@ export class Attachment {
   }
 
   #tell(): void {
+    this.#options.onNews?.();
     this.#news.resolve();
     this.#news = Promise.withResolvers();
   }

@@ -1,11 +1,15 @@
 import { join } from "node:path";
-import { type Config, loadConfig } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import type { Person } from "../../conversation/person.ts";
 import { buildSessionKey, DEFAULT_KEY_RULES, sessionKeyFor } from "../../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../../errors.ts";
+import { judged } from "../../gateway/judge.ts";
 import { ownDoor } from "../../intake/local-doors.ts";
+import { systemClock } from "../../util/clock.ts";
 import { type Client, connect } from "../client.ts";
+import { clientConfig } from "../client-config.ts";
 import { createLog } from "../log.ts";
+import { askedText } from "../standard-input.ts";
 import { ask } from "./ask.ts";
 import { converse } from "./converse.ts";
 import { readLines } from "./read-lines.ts";
@@ -15,7 +19,12 @@ const DEFAULT_NAME = "main";
 
 /** `tertulia chat`: the terminal door, at the running gateway or, where none runs, at one of its own for as long as it is open. */
 export async function chat(flags: ChatFlags): Promise<void> {
-  const config = loadConfig({ flags });
+  const config = await clientConfig(flags);
+  const { stdin, stdout } = process;
+  const isWatched = flags.json !== true && flags.lines !== true && stdin.isTTY && stdout.isTTY;
+  const isByLines = flags.json === true || flags.lines === true || stdin.isTTY;
+  const asked =
+    flags.query === undefined && isByLines ? null : await askedText(flags.query, { stdin, clock: systemClock });
   const leaving = new AbortController();
   const leave = (): void => leaving.abort();
   for (const signal of ["SIGTERM", "SIGHUP"] as const) process.once(signal, leave);
@@ -25,8 +34,8 @@ export async function chat(flags: ChatFlags): Promise<void> {
   try {
     const door = await doorAt(client, config, flags);
     const talk = { config, client, flags, door, isHosted, leaving };
-    if (flags.query !== undefined) await ask(talk, flags.query);
-    else if (flags.json !== true && process.stdin.isTTY && process.stdout.isTTY) await converse(talk);
+    if (asked !== null) await ask(talk, asked);
+    else if (isWatched) await converse(talk);
     else await readLines(talk);
   } finally {
     leave();
@@ -46,7 +55,7 @@ async function reachGateway(
     if (asTertuliaError(cause).code !== "gateway_down") throw cause;
   }
   const { startGateway } = await import("../../gateway/start.ts");
-  const hosted = loadConfig({ flags: { ...flags, port: 0 } });
+  const { config: hosted } = judged({ flags: { ...flags, port: 0 } });
   try {
     const running = await startGateway({
       config: hosted,

@@ -1,9 +1,11 @@
 import { join } from "node:path";
 import { asTertuliaError } from "../../errors.ts";
 import type { EntryRow } from "../../store/store.ts";
+import { systemClock } from "../../util/clock.ts";
 import { pause } from "../client.ts";
+import { SignOfLife } from "../sign-of-life.ts";
 import { addToHistory, HISTORY_SIZE, readHistory } from "./line-history.ts";
-import { Screen } from "./screen.ts";
+import { type Entered, Screen } from "./screen.ts";
 import { answerQuestion, attach, type Door, type Talk, untilLeft } from "./talk.ts";
 
 const PAST_ENTRIES = 6;
@@ -21,16 +23,28 @@ export async function converse(talk: Talk): Promise<void> {
   const screen = new Screen({
     input: process.stdin,
     output: process.stdout,
+    clock: systemClock,
     history: past ?? [],
     historySize: HISTORY_SIZE,
     // An answer to a question is nothing to say again.
     remembers: (line) => transcript.question === null || line.startsWith("/"),
-    onLine,
+    onEntered,
     onInterrupt,
     onLeave: left.resolve,
   });
   leaving.signal.addEventListener("abort", () => left.resolve(), { once: true });
-  const { transcript, attachment, hearing } = attach(talk, { onShown: (shown) => screen.show(shown) });
+  const { transcript, attachment, hearing } = attach(talk, {
+    onShown(shown) {
+      if (shown.length > 0) sign.seen();
+      screen.show(shown);
+    },
+    onNews: () => sign.look(),
+  });
+  const sign = new SignOfLife({
+    clock: systemClock,
+    standing: () => (attachment.isCut ? null : transcript.standing),
+    show: (line) => screen.status(line),
+  });
   try {
     await untilLeft(
       leaving.signal,
@@ -39,6 +53,7 @@ export async function converse(talk: Talk): Promise<void> {
     );
     await Promise.race([attachment.sent(), pause(LAST_WORDS_MS, leaving.signal)]);
   } finally {
+    sign.end();
     screen.close();
   }
   for (const line of lastLines()) screen.aside(line);
@@ -51,38 +66,41 @@ export async function converse(talk: Talk): Promise<void> {
     for (const entry of entries) screen.aside(pastLine(entry, door, process.stdout.columns));
     if (past === undefined) screen.aside(`[${historyFile} cannot be read: lines are not remembered.]`);
     screen.prompt();
-    if (flags.new && entries.length > 0) say("/new");
+    if (flags.new && entries.length > 0) say({ text: "/new", as: "line" });
   }
 
-  function say(text: string): void {
-    attachment.send(text).catch((cause) => {
+  function say({ text, as }: Pick<Entered, "text" | "as">): void {
+    attachment.send(text, as).catch((cause) => {
       const { message, remedy } = asTertuliaError(cause);
       if (!leaving.signal.aborted) screen.aside(`[${message} ${remedy}]`);
     });
   }
 
-  function onLine(text: string): void {
+  function onEntered(entered: Entered): void {
+    const { text, as, line } = entered;
     if (text.trim() === "") return;
     const { question } = transcript;
-    if (question !== null && !text.startsWith("/")) {
+    if (as === "words" && (question !== null || text.trimStart().startsWith("/")))
+      screen.aside("[Sent as words: a command or an answer is a line that is typed by itself.]");
+    if (question !== null && as === "line" && !text.startsWith("/")) {
       answerQuestion(attachment, question, text).catch((cause) => {
         const { message, remedy } = asTertuliaError(cause);
         screen.aside(`[${message} ${remedy}]`);
       });
       return;
     }
-    if (/^\/(quit|exit)\s*$/.test(text)) {
+    if (as === "line" && /^\/(quit|exit)\s*$/.test(text)) {
       left.resolve();
       return;
     }
-    if (past !== undefined) withoutFault(() => addToHistory(historyFile, text));
-    say(text);
+    if (past !== undefined && line !== null) withoutFault(() => addToHistory(historyFile, line));
+    say(entered);
   }
 
   /** Stops the turn that works for this door; otherwise it takes back what is typed. */
   function onInterrupt(line: string): void {
     if (attachment.isCut) screen.aside("[The gateway is away. Ctrl-D leaves.]");
-    else if (transcript.waiting.length > 0) say("/stop");
+    else if (transcript.waiting.length > 0) say({ text: "/stop", as: "line" });
     else if (line !== "") screen.clearLine();
     else screen.aside("[Ctrl-D leaves.]");
   }

@@ -1,23 +1,35 @@
 import { createInterface } from "node:readline";
 import type { Posted, Shown } from "../../channel/console/transcript.ts";
 import { asTertuliaError } from "../../errors.ts";
+import { systemClock } from "../../util/clock.ts";
 import { printable } from "../output.ts";
+import { signOnErrors } from "../sign-of-life.ts";
+import { type Asked, typedLines } from "../standard-input.ts";
 import type { Attachment } from "./attachment.ts";
 import { questionLines, readable } from "./screen.ts";
 import { answerQuestion, attach, complain, type Front, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
-/** Lines from a pipe, or for a program: sends one by one, and waits for each answer before the next. */
+/** Lines of a program, or of a terminal whose output goes elsewhere: sends one by one, and waits for each answer before the next. */
 export async function readLines(talk: Talk): Promise<void> {
   const { flags, leaving } = talk;
   const waiting = patience(talk);
   const front = flags.json ? jsonFront() : plainFront();
+  let isSpeaking = false;
   const { transcript, attachment, hearing } = attach(talk, {
     ...front,
+    onShown(shown) {
+      if (shown.length > 0) sign.seen();
+      for (const { kind } of shown) if (kind === "text" || kind === "end") isSpeaking = kind === "text";
+      front.onShown(shown);
+    },
+    onNews: () => sign.look(),
     onHeard(item) {
       waiting.heard(item);
       front.onHeard?.(item);
     },
   });
+  // On a screen with both, a row of the reply that is not complete would be written over.
+  const sign = signOnErrors(() => (process.stdout.isTTY && isSpeaking ? null : transcript.standing));
   const interrupt = (): void => leaving.abort();
   process.once("SIGINT", interrupt);
   const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
@@ -27,6 +39,7 @@ export async function readLines(talk: Talk): Promise<void> {
   try {
     await untilLeft(leaving.signal, hearing, all(), waiting.over);
   } finally {
+    sign.end();
     waiting.end();
     process.off("SIGINT", interrupt);
     lines.close();
@@ -34,17 +47,18 @@ export async function readLines(talk: Talk): Promise<void> {
 
   async function all(): Promise<void> {
     if (flags.json) await tellReady(talk, attachment);
-    if (flags.new) await line("/new");
-    for await (const text of incoming) if (text.trim() !== "") await line(text);
+    if (flags.new) await line({ text: "/new", as: "line" });
+    const said = process.stdin.isTTY ? typedLines(incoming, systemClock) : eachAlone(incoming);
+    for await (const one of said) if (one.text.trim() !== "") await line(one);
     while ((await attachment.settled()) === "asked") await attachment.answer(transcript.ownQuestion!, null);
     leaving.abort();
   }
 
-  async function line(text: string): Promise<void> {
+  async function line({ text, as }: Asked): Promise<void> {
     try {
       const { ownQuestion: question } = transcript;
-      if (question !== null && !text.startsWith("/")) await answerQuestion(attachment, question, text);
-      else await reply(await attachment.send(text));
+      if (question !== null && as === "line" && !text.startsWith("/")) await answerQuestion(attachment, question, text);
+      else await reply(await attachment.send(text, as));
     } catch (cause) {
       leaving.signal.throwIfAborted();
       const error = asTertuliaError(cause);
@@ -60,6 +74,10 @@ export async function readLines(talk: Talk): Promise<void> {
     const answer = turn === null ? undefined : transcript.answerOf(turn);
     if (answer !== undefined && answer.state !== "answered") process.exitCode = 1;
   }
+}
+
+async function* eachAlone(lines: AsyncIterable<string>): AsyncGenerator<Asked, void> {
+  for await (const text of lines) yield { text, as: "line" };
 }
 
 /** Replies on standard output, everything else on standard error. */

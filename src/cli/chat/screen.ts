@@ -3,10 +3,19 @@ import type { ReadStream, WriteStream } from "node:tty";
 import { styleText } from "node:util";
 import stringWidth from "string-width";
 import type { Question, Shown } from "../../channel/console/transcript.ts";
+import type { SayKind } from "../../intake/local-doors.ts";
+import type { Clock } from "../../util/clock.ts";
+import { Keyboard } from "../keyboard.ts";
 import { printable } from "../output.ts";
 
 const PROMPT = "> ";
 const TAB = 8;
+/** Stands for a line end in the line that is typed: one row after the other is left and right of the cursor, as in any line. */
+const LINE_END = "↵";
+/** A longer paste is folded in the line; it is sent whole. */
+const UNFOLDED = { lines: 5, characters: 400 } as const;
+/** The beginning of a command, with its name. */
+const COMMAND_NAMED = /^\s*\/[a-z][\w-]*(?:@\S+)?\s/i;
 
 export interface ScreenOptions {
   readonly input: ReadStream;
@@ -14,13 +23,22 @@ export interface ScreenOptions {
   /** Newest first. */
   readonly history: readonly string[];
   readonly historySize: number;
+  readonly clock: Clock;
   /** Whether a line that was just entered is one to go back to. */
   remembers(line: string): boolean;
-  onLine(line: string): void;
+  onEntered(entered: Entered): void;
   /** Ctrl-C; `line` is what is typed so far. */
   onInterrupt(line: string): void;
   /** Ctrl-D, or the terminal is gone. */
   onLeave(): void;
+}
+
+/** What was entered. `line`: by its shown form in the history, null where that does not say it all. */
+export interface Entered {
+  readonly text: string;
+  /** S7: a line by itself, typed here; anything else is words. */
+  readonly as: SayKind;
+  readonly line: string | null;
 }
 
 /**
@@ -30,14 +48,28 @@ export interface ScreenOptions {
 export class Screen {
   readonly #output: WriteStream;
   readonly #lines: Interface;
+  readonly #keyboard: Keyboard;
+  /** Texts of the line that are folded in it, by what stands for them. */
+  readonly #folded = new Map<string, string>();
+  /** What the line was begun with: a paste may have made it a command that nobody typed. */
+  #begunBy: "keys" | "paste" = "keys";
+  #status: string | null = null;
   /** Where the reply goes on, in the row above the prompt; null when the next words begin a row. */
   #column: number | null = null;
   #isOpen = true;
 
-  constructor({ input, output, history, historySize, remembers, onLine, onInterrupt, onLeave }: ScreenOptions) {
+  constructor({ input, output, clock, history, historySize, ...on }: ScreenOptions) {
     this.#output = output;
-    this.#lines = createInterface({
+    this.#keyboard = new Keyboard({
       input,
+      output,
+      clock,
+      onPaste: (text) => this.#paste(text),
+      onNewLine: () => this.#lines.write(LINE_END),
+      onKeys: (keys) => this.#keys(keys),
+    });
+    this.#lines = createInterface({
+      input: this.#keyboard,
       output,
       terminal: true,
       prompt: PROMPT,
@@ -46,18 +78,22 @@ export class Screen {
       removeHistoryDuplicates: true,
     });
     this.#lines.on("history", (entered) => {
-      if (!remembers(entered[0] ?? "")) entered.shift();
+      const { line } = this.#entered(entered[0] ?? "");
+      if (line === null || !on.remembers(line)) entered.shift();
     });
     this.#lines.on("line", (line) => {
       this.#column = null;
-      onLine(line);
+      const entered = this.#entered(line);
+      this.#begin();
+      on.onEntered(entered);
       if (this.#isOpen) this.#lines.prompt();
     });
-    this.#lines.on("SIGINT", () => onInterrupt(this.#lines.line));
+    this.#lines.on("SIGINT", () => on.onInterrupt(this.#lines.line));
     this.#lines.on("close", () => {
       this.#isOpen = false;
+      this.#keyboard.close();
       output.write("\n");
-      onLeave();
+      on.onLeave();
     });
     // A terminal of another width has wrapped its rows anew.
     output.on("resize", () => {
@@ -78,6 +114,16 @@ export class Screen {
     this.#line(this.#dim(printable(text)));
   }
 
+  /** A quiet row between what is shown and the line that is typed; null takes it away. */
+  status(text: string | null): void {
+    if (text === this.#status || !this.#isOpen) return;
+    this.#status = text;
+    this.#above(() => {
+      const row = text === null ? "" : `${this.#dim(cutTo(printable(text), this.#output.columns - 1))}\n`;
+      this.#lines.setPrompt(row + PROMPT);
+    });
+  }
+
   /** Throws away what is typed so far. */
   clearLine(): void {
     this.#lines.write(null, { ctrl: true, name: "e" });
@@ -87,6 +133,41 @@ export class Screen {
   /** The terminal is given back; what is shown from here on is plain rows. */
   close(): void {
     if (this.#isOpen) this.#lines.close();
+  }
+
+  #paste(text: string): void {
+    if (!COMMAND_NAMED.test(this.#lines.line.slice(0, this.#lines.cursor))) this.#begunBy = "paste";
+    this.#lines.write(this.#shownAs(text));
+  }
+
+  #shownAs(text: string): string {
+    const count = text.split("\n").length;
+    const isPlain = !/[↵\u2028\u2029]/.test(text);
+    if (isPlain && count <= UNFOLDED.lines && text.length <= UNFOLDED.characters)
+      return text.replaceAll("\n", LINE_END);
+    const fold = `[pasted ${this.#folded.size + 1}: ${count > 1 ? `${count} lines` : `${text.length} characters`}]`;
+    this.#folded.set(fold, text);
+    return fold;
+  }
+
+  #keys(keys: string): void {
+    if (this.#lines.line === "") this.#begin();
+    // The row would stay above the line that is entered.
+    if (keys.includes("\r")) this.status(null);
+  }
+
+  #begin(): void {
+    this.#folded.clear();
+    this.#begunBy = "keys";
+  }
+
+  #entered(line: string): Entered {
+    let text = line.replaceAll(LINE_END, "\n");
+    for (const [fold, whole] of this.#folded) text = text.replace(fold, () => whole);
+    const as = this.#begunBy === "keys" && !text.includes("\n") ? "line" : "words";
+    const isShownWhole = text === line.replaceAll(LINE_END, "\n");
+    // Called back, a pasted command would be one that was typed.
+    return { text, as, line: isShownWhole && (as === "line" || !text.trimStart().startsWith("/")) ? line : null };
   }
 
   #showOne(shown: Shown): void {
@@ -165,6 +246,16 @@ export function questionLines({ title, options }: Question): string[] {
     ...options.map((option, index) => `  ${index + 1} ${option.label}`),
     `[Answer with a number from 1 to ${options.length}.]`,
   ];
+}
+
+/** As many characters as fit, by their width. */
+export function cutTo(text: string, columns: number): string {
+  let cut = "";
+  for (const { segment } of graphemes.segment(text)) {
+    if (stringWidth(cut + segment) > columns) return cut;
+    cut += segment;
+  }
+  return cut;
 }
 
 export function readable(text: string): string {

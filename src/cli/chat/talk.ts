@@ -16,7 +16,10 @@ export interface ChatFlags {
   /** The name of the conversation at this door (K19). */
   readonly as?: string;
   readonly new?: boolean;
+  /** `-`: what comes on standard input. */
   readonly query?: string;
+  /** A pipe's lines are sent one by one, as if they were typed. */
+  readonly lines?: boolean;
   readonly json?: boolean;
   /** How long a gateway that went away is waited for where no person does the waiting. */
   readonly wait?: string;
@@ -47,6 +50,8 @@ export interface Front {
   readonly onShown: (shown: readonly Shown[]) => void;
   readonly onHeard?: (item: StreamItem) => void;
   readonly onSent?: (posted: Posted) => void;
+  /** After something was sent or heard. */
+  readonly onNews?: () => void;
 }
 
 /** A terminal at its conversation, and what it hears, to its end. */

@@ -2,13 +2,14 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { TertuliaError } from "../../errors.ts";
 import type { Gateway } from "../../gateway/gateway.ts";
+import { SAY_KINDS } from "../../intake/local-doors.ts";
 import { renderNotice } from "../../text/render-notice.ts";
 import { conversationFor } from "../access.ts";
 import { jsonBody } from "../body.ts";
 import { idempotencyKey, idempotencyOf } from "../idempotency.ts";
 import type { Env } from "../wire.ts";
 
-const MessageBody = z.strictObject({ text: z.string() });
+const MessageBody = z.strictObject({ text: z.string(), as: z.enum(SAY_KINDS).default("line") });
 
 /** Conversations: list, one, and words into one. */
 export function conversations(gateway: Gateway): Hono<Env> {
@@ -34,13 +35,14 @@ export function conversations(gateway: Gateway): Hono<Env> {
   });
   /** Stored in that conversation's place with the caller as author; 202, for its answer comes over /api/events and /api/messages. */
   app.post("/:key/messages", async (context) => {
-    const { text } = await jsonBody(context, MessageBody);
+    const { text, as } = await jsonBody(context, MessageBody);
     const said = await gateway.doors.say({
       person: context.get("caller"),
       agent: gateway.config.defaultAgent,
       door: { key: context.req.param("key") },
       text,
-      ...idempotencyOf(idempotencyKey(context), text),
+      as,
+      ...idempotencyOf(idempotencyKey(context), text, ...(as === "words" ? [as] : [])),
     });
     const base = { message: said.messageId, conversation: said.key };
     switch (said.kind) {

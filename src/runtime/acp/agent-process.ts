@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * AgentProcess: one agent as a process group of its own. Owns the process from spawn to the end of its last child: running → stopping → gone.
  * Whatever ends it (us, a crash, the end of the gateway's process), the whole group goes (B8).

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * The way of the messages between an agent's process and the SDK. What the SDK would complain about on our own error output, or would take
  * in without bound, does not come to it: noise and lines without end are skipped, answers nobody waits for are dropped, and updates go

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** What /proc says of a process group; elsewhere only whether it can be signalled. */
 import { readdirSync, readFileSync } from "node:fs";
 

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * The demo agent as an ACP agent: the same `DemoSession` over stdio, so that the ACP road works on a fresh machine. The last text block of
  * a prompt is what was said; the blocks before it are the facts, with what the session holds besides.

@@ -65,7 +65,7 @@ export class HermesServer implements Scene {
     const { name, key, clock } = options;
     this.#baseUrl = readBaseUrl(options);
     if (/\/v1(?:\/|$)/.test(this.#baseUrl.pathname)) {
-      throw invalid(`The base_url of the runtime ${name} ends before /v1.`);
+      throw invalid("base_url", `The base_url of the runtime ${name} ends before /v1.`);
     }
     checkHeaders(name, key, {});
     this.where = this.#baseUrl.host;

@@ -79,6 +79,7 @@ function budgetOf({ name, window = DEFAULT_WINDOW, maxOutput }: HttpRuntimeOptio
   throw new TertuliaError(
     "config_invalid",
     `The runtime ${name} leaves no room for a prompt: max_output (${maxOutput}) must be below seven tenths of window (${window}).`,
+    { setting: "max_output" },
   );
 }
 

@@ -43,9 +43,12 @@ export function createModelServer(options: ModelServerOptions): ModelServer {
   const { name, model, key, headers = {}, clock } = options;
   const baseUrl = readBaseUrl(options);
   if (baseUrl.pathname.includes("/chat/completions")) {
-    throw invalid(`The base_url of the runtime ${name} ends before /chat/completions.`);
+    throw invalid(
+      "base_url",
+      `The base_url of the runtime ${name} ends before /chat/completions: ${baseUrl.origin}${baseUrl.pathname.replace(/\/chat\/completions.*$/, "")}`,
+    );
   }
-  if (model.trim() === "") throw invalid(`The runtime ${name} has no model.`);
+  if (model.trim() === "") throw invalid("model", `The runtime ${name} has no model.`);
   checkHeaders(name, key, headers);
   return {
     baseUrl,

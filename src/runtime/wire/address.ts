@@ -10,10 +10,10 @@ export interface WrittenAddress {
 export function readBaseUrl({ name, baseUrl }: WrittenAddress): URL {
   const url = URL.parse(baseUrl);
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw invalid(`The base_url of the runtime ${name} is no http or https address.`);
+    throw invalid("base_url", `The base_url of the runtime ${name} is no http or https address.`);
   }
   if (url.username !== "" || url.password !== "") {
-    throw invalid(`The base_url of the runtime ${name} holds a name or a password: write it as \`key\`.`);
+    throw invalid("base_url", `The base_url of the runtime ${name} holds a name or a password: write it as \`key\`.`);
   }
   return url;
 }
@@ -24,6 +24,7 @@ export function checkHeaders(name: string, key: string | undefined, headers: Rea
     if (/^[\x20-\x7e]+$/.test(value) && value.trim() === value) continue;
     const which = header === "key" ? "key" : `header ${header}`;
     throw invalid(
+      header === "key" ? "key" : `headers.${header}`,
       `The ${which} of the runtime ${name} is empty, or holds characters that cannot be sent (a line end?).`,
     );
   }
@@ -36,6 +37,7 @@ export function below(baseUrl: URL, path: string): string {
   return url.href;
 }
 
-export function invalid(sentence: string): TertuliaError {
-  return new TertuliaError("config_invalid", sentence);
+/** `setting`: the key of the runtime's description that is wrong. */
+export function invalid(setting: string, sentence: string): TertuliaError {
+  return new TertuliaError("config_invalid", sentence, { setting });
 }

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
 
