@@ -1,6 +1,6 @@
 import { TertuliaError } from "../errors.ts";
+import { judged } from "../gateway/judge.ts";
 import { probeRuntimes, type RuntimeReport } from "../gateway/runtimes.ts";
-import { judged } from "../judge.ts";
 import { systemClock } from "../util/clock.ts";
 import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";

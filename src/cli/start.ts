@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import { judged } from "../gateway/judge.ts";
 import { followConfig, startGateway } from "../gateway/start.ts";
-import { judged } from "../judge.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { isLoopback, letIn, trustedOverHttp } from "./access-summary.ts";
 import { createLog } from "./log.ts";

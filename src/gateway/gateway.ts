@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Channel, ChannelStatus } from "../channel/channel.ts";
 import { type AccountConfig, type Config, runtimeOf } from "../config/config.ts";
+import { deepFreeze, table } from "../config/data.ts";
 import { reloaded, silentPlatforms } from "../config/reload.ts";
 import { createIdMask, type IdMask } from "../context/id-mask.ts";
 import { maskedLog } from "../context/masked-log.ts";
@@ -40,6 +41,7 @@ import type {
   Settled,
   Store,
   StoreReader,
+  Turn,
   TurnAnswer,
   TurnMaterial,
   TurnSignal,
@@ -211,6 +213,7 @@ export class Gateway {
         claim,
         pool: this.pool,
         runtimeOf: (home: ConversationRow) => this.#runtimeNamed(runtimeOf(this.#config, home)),
+        hasLost: (turn: Turn) => this.#bridge.hasLost(turn),
         isLetIn: ({ messages }: TurnMaterial) =>
           messages.every((message) => isStillLetIn(this.#config, message, (source) => this.#hearsayOf(source))),
         events: this.events,
@@ -349,6 +352,7 @@ export class Gateway {
     endLeftovers(this.#config);
     await this.#keepPeople();
     this.#state = "running";
+    this.#config = await this.#withDefaultSessions(this.#config);
     for (const sessionId of await this.#store.openSessions()) this.#queue.wake(sessionId);
     const given = [...this.#channels.values()];
     for (const { agent, account } of accountsOf(this.#config)) this.#prepare(agent, account);
@@ -388,6 +392,7 @@ export class Gateway {
       this.#digestKeeper?.start();
     }
     await this.#keepPeople();
+    this.#config = await this.#withDefaultSessions(config);
     const accounts = accountsOf(config);
     for (const [id, { channel, agent, account }] of [...this.#channels]) {
       const isKept = account === null || accounts.some((one) => isDeepStrictEqual(one, { agent, account }));
@@ -428,6 +433,22 @@ export class Gateway {
       accounts.map(({ platform, id: userId }) => ({ platform, userId, personId })),
     );
     await this.#store.keep({ kind: "identities", now: this.#clock.now(), identities }, this.#holdClaim());
+  }
+
+  /** H10: a configured session that cannot be spoken in is said, and stops no bot. One of another program is called by its id here. */
+  async #withDefaultSessions(config: Config): Promise<Config> {
+    if (Object.values(config.agents).every(({ defaultSession }) => defaultSession === undefined)) return config;
+    const agents = table(config.agents, (agent) => agent);
+    for (const { name, defaultSession } of Object.values(config.agents)) {
+      if (defaultSession === undefined) continue;
+      try {
+        agents[name] = { ...agents[name]!, defaultSession: await this.#bridge.defaultSession(name, defaultSession) };
+      } catch (cause) {
+        const { code, message, remedy } = asTertuliaError(cause);
+        this.#log.warn({ agent: name, code }, `agents.${name}.default_session is not spoken in: ${message} ${remedy}`);
+      }
+    }
+    return deepFreeze({ ...config, agents });
   }
 
   /** A1: nobody gets in where nobody was let in. */

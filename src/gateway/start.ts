@@ -7,13 +7,13 @@ import { watchFiles } from "../config/watch.ts";
 import { maskedLog } from "../context/masked-log.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { type HttpServer, startHttpServer, tryAddress } from "../http/server.ts";
-import { lostSessions } from "../judge.ts";
 import { acquireLock, readLock } from "../store/sqlite/lock.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { type Clock, systemClock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { Gateway } from "./gateway.ts";
+import { lostSessions } from "./judge.ts";
 import { openOwnerToken, ownerTokenIn } from "./owner-token.ts";
 
 export interface RunningGateway {

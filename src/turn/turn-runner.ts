@@ -47,6 +47,8 @@ export interface TurnRunnerOptions {
   /** What runs a session, by its home conversation (B7). */
   readonly runtimeOf: (home: ConversationRow) => Runtime;
   /** A3: whether the turn's authors are still let in, looked at once more before anything is asked of the agent. */
+  /** H10: the session that the turn was to run in is gone in its own program, and the turn waits elsewhere now. */
+  readonly hasLost: (turn: Turn) => Promise<boolean>;
   readonly isLetIn: (material: TurnMaterial) => boolean;
   readonly events: EventBus;
   /** A turn asks for its agent now: from here on the pool knows of it. */
@@ -226,6 +228,7 @@ export class TurnRunner {
 
   /** Whether the turn was settled here; if not, its session is to be looked at again. */
   async run(turn: Turn): Promise<boolean> {
+    if (await this.#options.hasLost(turn)) return false;
     const live = new LiveTurn(turn);
     this.#live.set(turn.id, live);
     const stopped = this.#early.get(turn.id) ?? this.#stopReason;

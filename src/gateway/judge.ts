@@ -1,11 +1,11 @@
 /** E6: the one judge of a configuration. What it refuses, `start`, a reload, `config check` and `doctor` refuse, at its line. */
 
-import { type Config, type ConfigRequest, readConfig, saidAt } from "./config/config.ts";
-import { invalid } from "./config/file.ts";
-import { idleSettings } from "./config/idle.ts";
-import { requireHome } from "./digest/files.ts";
-import { asTertuliaError } from "./errors.ts";
-import { runtimeProblems } from "./gateway/runtimes.ts";
+import { type Config, type ConfigRequest, readConfig, saidAt } from "../config/config.ts";
+import { invalid } from "../config/file.ts";
+import { idleSettings } from "../config/idle.ts";
+import { requireHome } from "../digest/files.ts";
+import { asTertuliaError } from "../errors.ts";
+import { runtimeProblems } from "./runtimes.ts";
 
 export interface Judgement {
   /** With problems: what is left without what is wrong; good for whoever asks where a gateway is, and for nothing else. */

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { temporaryFolder } from "../test/support/store.ts";
+import { temporaryFolder } from "../../test/support/store.ts";
 import { judge, judged, lostSessions } from "./judge.ts";
 
 let folder: ReturnType<typeof temporaryFolder>;
