@@ -1,5 +1,6 @@
 import { existsSync, statfsSync } from "node:fs";
 import { basename, join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { AgentConfig, Config, ConfigFlags, RuntimeConfig } from "../config/config.ts";
 import { silentPlatforms } from "../config/reload.ts";
 import { blockProblem, lookAtBlock } from "../digest/files.ts";
@@ -114,7 +115,7 @@ async function doorFindings(config: Config, gateway: RunningGateway | null): Pro
   const agents = Object.values(config.agents);
   const http = asRun?.http ?? config.http;
   return [
-    ...proxyFindings(asRun === null ? proxyHosts(config.proxies) : asRun.proxies),
+    ...proxyFindings(proxyHosts(config.proxies), asRun?.proxies ?? null),
     ...(asRun === null ? await Promise.all(agents.map((agent) => agentFinding(config, agent))) : []),
     ...openDoorFindings(http),
     ...forwarderFindings(http),
@@ -185,15 +186,35 @@ function diskFinding(home: string): Finding {
   return free < LITTLE_SPACE ? { check, state: "warn", text, remedy } : { check, state: "ok", text };
 }
 
-function proxyFindings({ http, https, except }: ProxyHosts): readonly Finding[] {
+function proxyFindings(own: ProxyHosts, asRun: ProxyHosts | null): readonly Finding[] {
+  const check = "proxy";
+  const text = `models are asked ${waysOf(own)} (HTTP_PROXY, HTTPS_PROXY); never this machine${exceptionsOf(own)}`;
+  const isUsed = own.http !== undefined || own.https !== undefined;
+  const differs = asRun !== null && !isDeepStrictEqual(own, asRun);
+  return [
+    ...(isUsed ? [{ check, state: "ok" as const, text: differs ? `${text}, by this shell's variables` : text }] : []),
+    ...(differs
+      ? [
+          {
+            check,
+            state: "warn" as const,
+            text: `The gateway asks models ${waysOf(asRun)}${exceptionsOf(asRun)}: it was started with other variables than this shell's.`,
+          },
+        ]
+      : []),
+  ];
+}
+
+function waysOf({ http, https }: ProxyHosts): string {
   const ways = [
     ...(http === undefined ? [] : [`http through ${http}`]),
     ...(https === undefined ? [] : [`https through ${https}`]),
   ];
-  if (ways.length === 0) return [];
-  const left = except === "" ? "" : `, nor what NO_PROXY names (${except})`;
-  const text = `models are asked by ${ways.join(", ")} (HTTP_PROXY, HTTPS_PROXY); never this machine${left}`;
-  return [{ check: "proxy", state: "ok", text }];
+  return ways.length === 0 ? "directly" : `by ${ways.join(", ")}`;
+}
+
+function exceptionsOf({ except }: ProxyHosts): string {
+  return except === "" ? "" : `, nor what NO_PROXY names (${except})`;
 }
 
 // ---- the state, and who holds it

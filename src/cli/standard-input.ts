@@ -56,7 +56,8 @@ export async function askedText(query: string | undefined, { stdin, clock }: Sur
   const isAllOfIt = query === undefined || query === "-";
   const words = isAllOfIt ? "" : query;
   const piped = isAllOfIt ? await wholeText(stdin) : isPiped(stdin) ? await textIfAny(stdin, clock) : "";
-  if (piped === null) process.stderr.write("[Nothing came on standard input: asked without it.]\n");
+  if (piped === null && process.stderr.isTTY)
+    process.stderr.write("[Nothing came on standard input: asked without it.]\n");
   const text = [words, piped ?? ""].filter((part) => part.trim() !== "").join("\n\n");
   if (text !== "") return { text, as: text === words && !text.includes("\n") ? "line" : "words" };
   throw new TertuliaError("usage", "There is nothing to say: neither words nor anything on standard input.", {

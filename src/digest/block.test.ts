@@ -127,10 +127,27 @@ describe("F-DIG-01 D7: a marker is a whole line outside of fences and quotations
     ["a longer name", "<!-- CROSS-PLATFORM:BEGIN-2 -->\nmine\n<!-- CROSS-PLATFORM:END_2 -->\n"],
     ["in small letters", "<!-- cross-platform:begin -->\nmine\n<!-- cross-platform:end -->\n"],
   ])("no marker: %s", (_, text) => {
-    expect(findBlock(Buffer.from(text), DIGEST_MARKERS).kind).toBe("absent");
+    for (const lines of [text, text.replaceAll("\n", "\r\n")])
+      expect(findBlock(Buffer.from(lines), DIGEST_MARKERS).kind).toBe("absent");
   });
 
   test.each([
+    ["backticks", `${begin} -->\nmine\n\`\`\`\n${end} -->\n\`\`\`\n`],
+    ["tildes, with a fence left open before", `${begin} -->\n~~~~\n${end} -->\n~~~~~\n\`\`\`\n`],
+  ])(
+    "F-DIG-01 an end marker that only stands in a fence of %s closes no block: what is between is nobody's to delete",
+    (_, text) => {
+      for (const lines of [text, text.replaceAll("\n", "\r\n")])
+        expect(findBlock(Buffer.from(lines), DIGEST_MARKERS)).toEqual({
+          kind: "damaged",
+          why: "the end marker is missing",
+        });
+    },
+  );
+
+  test.each([
+    ["behind a fence in a list", `- \`\`\`sh\n  ${begin} -->\n  \`\`\`\n1. > ~~~\n${block}`],
+    ["around a fence with a marker in it", `${begin} -->\n~~~\n${end} -->\n~~~\n${end} -->\n`],
     ["behind a closed fence", `\`\`\`\n${block}\`\`\`\n${block}`],
     ["beside a quotation of itself", `> ${begin} -->\n> ${end} -->\n\n${block}\nsee \`${end} -->\`\n`],
     ["after a byte order mark", `\ufeff${block}`],

@@ -40,7 +40,7 @@ export type Found =
 
 /**
  * D7: a marker is a whole line that begins with the marker's comment and closes it at its end. A line inside a code fence is the file's
- * own text, except between the markers, where everything is replaced.
+ * own text. Only between the markers may a fence be left open: what is there was written by a program, which may have cut it.
  */
 export function findBlock(bytes: Buffer, markers: Markers): Found {
   const { begins, ends } = markerLines(bytes, markers);
@@ -77,15 +77,19 @@ function isClosed({ text }: Line): boolean {
 function markerLines(bytes: Buffer, { begin, end }: Markers): { begins: Line[]; ends: Line[] } {
   const begins: Line[] = [];
   const ends: Line[] = [];
+  /** End markers in a fence that was opened in the block: they count if it is never closed. */
+  let fenced: Line[] = [];
   let fence: string | null = null;
   for (const line of linesOf(bytes)) {
+    fence = fenceAfter(line.text, fence);
+    if (fence === null) fenced = [];
     const isInBlock = begins.length > ends.length;
-    fence = isInBlock ? null : fenceAfter(line.text, fence);
+    if (fence !== null && isInBlock && isMarker(line.text, end)) fenced.push(line);
     if (fence !== null) continue;
     if (isMarker(line.text, begin)) begins.push(line);
     else if (isMarker(line.text, end)) ends.push(line);
   }
-  return { begins, ends };
+  return { begins, ends: [...ends, ...fenced] };
 }
 
 /** `BEGINNER` is another word. */
@@ -94,11 +98,14 @@ function isMarker(text: string, marker: string): boolean {
   return text.startsWith(marker) && (next.trimEnd() === "" || /^\s/.test(next) || next.startsWith("-->"));
 }
 
+/** Also as the first thing of an item in a list, where the line that closes it is indented less. */
+const FENCE = /^((?: {0,3}(?:[-*+]|\d{1,9}[.)]) +)*) {0,3}(`{3,}|~{3,})(.*)$/;
+
 /** The code fence that is open behind a line: its opening characters, or null. */
 function fenceAfter(text: string, open: string | null): string | null {
-  const [, marks, info = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(text) ?? [];
+  const [, item = "", marks, info = ""] = FENCE.exec(text.trimEnd()) ?? [];
   if (marks === undefined) return open;
-  if (open !== null) return marks.startsWith(open) && info.trim() === "" ? null : open;
+  if (open !== null) return item === "" && marks.startsWith(open) && info === "" ? null : open;
   return marks.startsWith("`") && info.includes("`") ? null : marks;
 }
 

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Channel, ChannelStatus, Inbox } from "../channel/channel.ts";
 import type { AccountConfig, Config } from "../config/config.ts";
 import { silentPlatforms } from "../config/reload.ts";
-import { LOCAL_DOORS } from "../context/settings.ts";
+import { type GatewayFacts, LOCAL_DOORS } from "../context/settings.ts";
 import type { SeenByAccounts } from "../conversation/gate.ts";
 import type { InboxAccount } from "../intake/event-intake.ts";
 import type { Platform, Source } from "../message/source.ts";
@@ -156,6 +156,18 @@ export class Accounts {
         `nobody is let in on ${platform}: name people with accounts there, or say access.${platform} (docs/access.md)`,
       );
   }
+}
+
+/** What agents are told of this gateway: asked anew each time, for accounts come and go. */
+export function gatewayFacts(accounts: Accounts, secret: () => string): GatewayFacts {
+  return {
+    get platforms() {
+      return accounts.platforms;
+    },
+    get secret() {
+      return secret();
+    },
+  };
 }
 
 function accountsIn(config: Config): { readonly agent: string; readonly account: AccountConfig }[] {

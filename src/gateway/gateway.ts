@@ -4,7 +4,6 @@ import type { AccountConfig, Config } from "../config/config.ts";
 import { reloaded } from "../config/reload.ts";
 import { createIdMask, type IdMask } from "../context/id-mask.ts";
 import { maskedLog } from "../context/masked-log.ts";
-import type { GatewayFacts } from "../context/settings.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { sessionToken } from "../conversation/session-token.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -26,8 +25,9 @@ import { Turns } from "../turn/turns.ts";
 import { type Clock, systemClock } from "../util/clock.ts";
 import { type IdSource, randomIds } from "../util/ids.ts";
 import { type Log, logFault } from "../util/log.ts";
-import { Accounts } from "./accounts.ts";
+import { Accounts, gatewayFacts } from "./accounts.ts";
 import { Conversations } from "./conversations.ts";
+import { withDefaultSessions } from "./default-sessions.ts";
 import { OwnDigest } from "./own-digest.ts";
 import { createPool } from "./pool.ts";
 import { RuntimeSet } from "./runtime-set.ts";
@@ -118,6 +118,7 @@ export class Gateway {
       facts: () => facts,
       runtimeNamed: (name) => runtimes.named(name),
       isLetIn: ({ messages }) => messages.every((one) => isStillLetIn(this.#config, one, (at) => accounts.seen(at))),
+      hasLost: (turn) => bridge.hasLost(turn),
       onJob: (sessionId, job) => bridge.jobReported(sessionId, job),
       onDeliveries: (deliveries) => outbox.take(deliveries),
       onSettled: ({ wake, deliveries }) => {
@@ -157,6 +158,7 @@ export class Gateway {
     endLeftovers(this.#config);
     await keepPeople(this.#parts);
     this.#state = "running";
+    this.#config = await withDefaultSessions(this.#config, { bridge: this.bridge, log: this.#parts.log });
     for (const sessionId of await this.reader.openSessions()) this.turns.wake(sessionId);
     this.accounts.prepare();
     await this.#outbox.start();
@@ -199,6 +201,7 @@ export class Gateway {
       this.digest.start();
     }
     await keepPeople(this.#parts);
+    this.#config = await withDefaultSessions(config, { bridge: this.bridge, log: this.#parts.log });
     await this.accounts.closeRemoved();
     await this.turns.stopUnwelcome();
     const [added, removed] = [missingIn(before, config), missingIn(config, before)];
@@ -231,17 +234,6 @@ export class Gateway {
     if (this.#claim === null) throw new TertuliaError("gateway_stopping", "The gateway is not running.");
     return this.#claim;
   }
-}
-
-function gatewayFacts(accounts: Accounts, secret: () => string): GatewayFacts {
-  return {
-    get platforms() {
-      return accounts.platforms;
-    },
-    get secret() {
-      return secret();
-    },
-  };
 }
 
 /** Agents of the second configuration that the first one has not. */

@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { type Person, speakerOf } from "../conversation/person.ts";
+import { parseSessionKey } from "../conversation/session-key.ts";
 import { titleOf } from "../conversation/title.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { cleanText } from "../message/source.ts";
@@ -12,6 +13,7 @@ import type {
   SendEvent,
   SessionRow,
   StoreReader,
+  Turn,
 } from "../store/store.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
@@ -68,6 +70,9 @@ export interface BridgeOptions {
   /** The kind of an agent's runtime, and its name; `lookUp` where it has sessions of its own to go on with. */
   readonly runtimeOf: (agent: string) => Pick<Runtime, "name" | "lookUp"> & { readonly kind: string };
 }
+
+/** Whose the sessions are that the configuration names. */
+const OWNER: Person = { id: "owner", role: "owner" };
 
 export class Bridge {
   readonly #options: BridgeOptions;
@@ -166,7 +171,13 @@ export class Bridge {
     { agent, person }: { agent: string; person: Person },
   ): Promise<Pick<SendEvent, "sessionId" | "foreign">> {
     const [, kind, id] = /^(hermes):(.*)$/s.exec(sessionId ?? "") ?? [];
-    if (kind === undefined || id === undefined) return { sessionId };
+    if (kind === undefined || id === undefined) {
+      const session =
+        sessionId === null || person.role !== "owner" ? null : await this.#options.store.session(sessionId);
+      const foreign = session === null ? null : await this.#foreignOf(session);
+      if (foreign !== null) await mustStand(foreign.ref, foreign.agent, foreign.own);
+      return { sessionId };
+    }
     const own = this.#options.runtimeOf(agent);
     if (own.kind !== kind)
       throw new TertuliaError(
@@ -177,6 +188,48 @@ export class Bridge {
     // Only the owner brings one in: to others it is refused unasked, whether or not it is there.
     if (person.role === "owner") await mustStand(id, agent, own);
     return { sessionId: null, foreign: { runtime: kind, id, name: own.name } };
+  }
+
+  /** What a session of ours is in its own program; null for one of our own, and for one that is gone on with by something else. */
+  async #foreignOf({ id, agent, homeKey }: SessionRow) {
+    const key = parseSessionKey(homeKey);
+    const own = this.#options.runtimeOf(agent);
+    if (key.form !== "foreign" || key.runtime !== own.kind) return null;
+    const states = await this.#options.store.runtimeStates(id);
+    return { agent, own, ref: states.find(({ runtime }) => runtime === own.name)?.ref ?? key.id };
+  }
+
+  /**
+   * H10: whether the foreign session that a turn is about to run in is gone, or has ended, in its own program. Then it has ended here, and the
+   * turn waits in its conversation's own. Of a program that cannot be asked nothing is known.
+   */
+  async hasLost({ id, bound, sessionId }: Turn): Promise<boolean> {
+    const { store: reader, ids, clock } = this.#options;
+    const session = bound === null ? null : await reader.session(sessionId);
+    const foreign = session === null ? null : await this.#foreignOf(session);
+    if (foreign === null) return false;
+    const standing = await foreign.own.lookUp?.(foreign.ref).catch(() => undefined);
+    if (standing === undefined || standing === "open") return false;
+    const event = { kind: "lost", freshId: ids.session(clock.now()), turnId: id } as const;
+    return (await this.#commit(foreign.agent, event)).kind === "cleared";
+  }
+
+  /** H4: the session here that an agent's `default_session` names. Throws why it cannot be spoken in. */
+  async defaultSession(agent: string, named: string): Promise<string> {
+    const { store: reader, ids, clock } = this.#options;
+    const { foreign } = await this.#sessionOf(named, { agent, person: OWNER });
+    if (foreign !== undefined) {
+      const event = { kind: "adopt", freshId: ids.session(clock.now()), by: speakerOf(OWNER), foreign } as const;
+      const outcome = await this.#commit(agent, event);
+      if (outcome.kind !== "adopted") throw refusal(outcome);
+      return this.defaultSession(agent, outcome.sessionId);
+    }
+    const session = await reader.session(named);
+    if (session === null) throw new TertuliaError("session_unknown", `There is no session ${named}.`);
+    if (session.endedAt !== null) throw new TertuliaError("session_ended", `Session ${named} has ended.`);
+    if (session.agent !== agent)
+      throw new TertuliaError("agent_mismatch", `Session ${named} belongs to agent ${session.agent}, not to ${agent}.`);
+    return session.id;
   }
 
   #roomOf({ room, person, agent }: { room: string; person: Person; agent?: string }): RoomOfAgent {

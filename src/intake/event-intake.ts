@@ -30,10 +30,10 @@ export interface EventIntakeOptions {
 }
 
 /** Sets nothing in motion. */
-type Quiet = Extract<AdmitOutcome, { kind: "duplicate" | "rejected" | "own" | "noted" }>;
+type Quiet = Extract<AdmitOutcome, { kind: "duplicate" | "rejected" | "own" | "noted" | "adopted" }>;
 
 function isQuiet(outcome: AdmitOutcome): outcome is Quiet {
-  return ["duplicate", "rejected", "own", "noted"].includes(outcome.kind);
+  return ["duplicate", "rejected", "own", "noted", "adopted"].includes(outcome.kind);
 }
 
 /** The one way in: events of an account become durable in one transaction, and then set turns, notices and deliveries in motion. */

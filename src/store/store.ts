@@ -81,6 +81,8 @@ export type InboundEvent =
   | SendEvent
   | BindEvent
   | JobEvent
+  | AdoptEvent
+  | LostEvent
   | RefusedEvent;
 
 interface EventBase {
@@ -246,6 +248,19 @@ export interface BindEvent extends EventBase {
   readonly rules: AdmitRules;
 }
 
+/** A session of another program gets its home here, for whoever speaks in it next (H13). By the owner. */
+export interface AdoptEvent extends EventBase {
+  readonly kind: "adopt";
+  readonly by: Speaker;
+  readonly foreign: ForeignRef;
+}
+
+/** H10: another program does not have a bound session any more. It ends, and the turn that was to run in it waits in its conversation's own. */
+export interface LostEvent extends EventBase {
+  readonly kind: "lost";
+  readonly turnId: number;
+}
+
 /** A background job of a session: open, it holds the session's reset for a while (R2). */
 export interface JobEvent extends EventBase {
   readonly kind: "job";
@@ -346,6 +361,7 @@ export type AdmitOutcome =
       readonly shown: { readonly deliveryId: number; readonly lane: string } | null;
     }
   | { readonly kind: "noted" }
+  | { readonly kind: "adopted"; readonly sessionId: string }
   /** An edit or a deletion; null where nothing was to be changed. */
   | {
       readonly kind: "changed";

@@ -11,13 +11,46 @@ export function encloseFacts(lines: readonly string[], nonce: string): string {
 export interface PromptWords {
   /** What people said; null where the prompt was cut before it. */
   readonly words: string | null;
-  /** Whether the owner alone said it, at a door that nobody else reads. */
+  /** Whether the owner alone said it, at whatever door. */
   readonly isOwners: boolean;
+  /** Whether nobody else read along. */
+  readonly isPrivate: boolean;
 }
 
 const FACTS = /^--- facts ([0-9a-f]{16,64})\r?$/;
 /** Blocks that a prompt of ours can begin with; each of their lines begins with a bar. */
 const OPENING = /^(?:This session so far|In this session since your last answer)[^|]{0,80}:$/;
+
+/**
+ * All that a message of another program's transcript holds of prompts of ours, in order: Hermes joins messages that were not answered, also
+ * with what was typed at its own door in front of them. None where nothing of it is ours.
+ */
+export function promptsIn(text: string): readonly PromptWords[] {
+  if (!text.includes("--- facts ")) return [];
+  const lines = text.split("\n");
+  const starts = lines.flatMap((_, at) => (at > 0 && isJoined(lines, at) ? [at] : []));
+  const parts = [0, ...starts].map((from, n) => lines.slice(from, starts[n]).join("\n"));
+  const prompts = parts.map((part) => wordsOfPrompt(part));
+  if (prompts.every((prompt) => prompt === null)) return [];
+  return prompts.map((prompt, n) => prompt ?? { words: parts[n]!.trim() || null, isOwners: true, isPrivate: true });
+}
+
+/** A frame behind an empty line, or the rows in front of one: quoted in somebody's words it follows a line of them. */
+function isJoined(lines: readonly string[], at: number): boolean {
+  if (lines[at - 1]!.trim() !== "" || isOpened(lines, at)) return false;
+  let facts = at;
+  if (OPENING.test(lines[at]!.trimEnd()))
+    while (facts < lines.length && !FACTS.test(lines[facts]!) && isOpening(lines[facts]!, lines[facts - 1]!)) facts++;
+  const nonce = FACTS.exec(lines[facts] ?? "")?.[1];
+  return nonce !== undefined && lines[facts + 1]?.startsWith("Source: ") === true;
+}
+
+/** Whether rows in front of a frame end before the line: then the frame is theirs. */
+function isOpened(lines: readonly string[], at: number): boolean {
+  let before = at - 1;
+  while (before >= 0 && (lines[before]!.trim() === "" || lines[before]!.startsWith("| "))) before--;
+  return before >= 0 && before < at - 1 && OPENING.test(lines[before]!.trimEnd());
+}
 
 /** Null for a text that is no prompt of ours: people may write of facts, and quote a frame in the middle of their words. */
 export function wordsOfPrompt(text: string): PromptWords | null {
@@ -35,7 +68,8 @@ export function wordsOfPrompt(text: string): PromptWords | null {
           .slice(end + 1)
           .join("\n")
           .trim();
-  return { words: words === "" ? null : words, isOwners: isOfOwner(facts) };
+  const isOwners = isOfOwner(facts);
+  return { words: words === "" ? null : words, isOwners, isPrivate: isOwners && isDirect(facts) };
 }
 
 function isOpening(line: string, before: string): boolean {
@@ -43,9 +77,13 @@ function isOpening(line: string, before: string): boolean {
   return OPENING.test(line.trimEnd());
 }
 
-/** As the facts say it: the least of the authors' rights, and the kind of the chat. */
+/** As the facts say it: the least of the authors' rights. Those of the first version say only the door. */
 function isOfOwner(facts: readonly string[]): boolean {
-  const from = facts.find((line) => line.startsWith("From: ")) ?? "";
+  const from = facts.find((line) => line.startsWith("From: "));
+  return from === undefined ? isDirect(facts) : /; rights: owner\s*$/.test(from);
+}
+
+function isDirect(facts: readonly string[]): boolean {
   const source = facts.find((line) => line.startsWith("Source: ")) ?? "";
-  return /; rights: owner\s*$/.test(from) && (/^Source: CLI terminal\s*$/.test(source) || / \(DM with /.test(source));
+  return /^Source: CLI terminal\s*$/.test(source) || / \(DM with /.test(source);
 }

@@ -46,6 +46,8 @@ export interface TurnRunnerOptions {
   readonly pool: RuntimePool;
   /** What runs a session, by its home conversation (B7). */
   readonly runtimeOf: (home: ConversationRow) => Runtime;
+  /** H10: the session that the turn was to run in is gone in its own program, and the turn waits elsewhere now. */
+  readonly hasLost: (turn: Turn) => Promise<boolean>;
   /** A3: whether the turn's authors are still let in, looked at once more before anything is asked of the agent. */
   readonly isLetIn: (material: TurnMaterial) => boolean;
   readonly events: EventBus;
@@ -226,6 +228,7 @@ export class TurnRunner {
 
   /** Whether the turn was settled here; if not, its session is to be looked at again. */
   async run(turn: Turn): Promise<boolean> {
+    if (await this.#options.hasLost(turn)) return false;
     const live = new LiveTurn(turn);
     this.#live.set(turn.id, live);
     const stopped = this.#early.get(turn.id) ?? this.#stopReason;

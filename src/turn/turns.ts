@@ -21,6 +21,8 @@ export interface TurnsOptions {
   readonly facts: () => GatewayFacts;
   /** Throws `runtime_unknown`. */
   readonly runtimeNamed: (name: string) => Runtime;
+  /** H10: the session that the turn was to run in is gone in its own program, and the turn waits elsewhere now. */
+  readonly hasLost: (turn: Turn) => Promise<boolean>;
   /** A3: whether the turn's authors are still let in. Checked again before the agent is asked anything. */
   readonly isLetIn: (material: TurnMaterial) => boolean;
   /** The session's runtime has opened or closed a background job (R2). */

@@ -1,5 +1,5 @@
 /** Speaking from a session that another program has (H13): it is asked for before anything is said. */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -204,12 +204,104 @@ describe("F-HER-01 a session of another program is asked for before anything is 
     expect(first.binding?.sessionId).not.toBe(second.binding?.sessionId);
   });
 
-  test("F-HER-01 H10 H13: one that is lost later is never begun anew as an empty one, and that is said", async () => {
+  test.each([
+    ["lost", () => hermes.lose(TERMINAL)],
+    ["ended", () => hermes.hold(TERMINAL, { source: "cli", endReason: "session_reset" })],
+  ])(
+    "F-HER-01 H10 H13: one that is %s later ends its binding: the door is answered in its own session, and told once",
+    async (_, end) => {
+      hermes.hold(TERMINAL, { source: "cli" });
+      const { binding } = await send(`hermes:${TERMINAL}`);
+      expect(await asks("say in it")).toBe("in it");
+      end();
+      expect(await asks("say on my own")).toBe("on my own");
+      expect(await asks("say again")).toBe("again");
+      // Not under its id, and no other was made in its place: the second is the door's own.
+      const ids = hermes.turns.map(({ headers }) => headers["x-hermes-session-id"]);
+      expect([ids[0], new Set(ids.slice(1)).size]).toEqual([TERMINAL, 1]);
+      expect(ids[1]).not.toBe(TERMINAL);
+      expect(count()).toMatchObject({ bindings: 0 });
+      const db = new DatabaseSync(join(home.path, "state.db"), { readOnly: true });
+      const told = db
+        .prepare("SELECT json_extract(body, '$.code') AS code FROM delivery WHERE kind = 'notice' ORDER BY 1")
+        .all();
+      db.close();
+      expect(told.map(({ code }) => code)).toEqual(["binding_ended", "session_ended_here"]);
+      await expect(send(`hermes:${TERMINAL}`)).rejects.toMatchObject({ code: expect.stringMatching(/^session_/) });
+      await expect(send(binding!.sessionId)).rejects.toMatchObject({ code: expect.stringMatching(/^session_/) });
+      // It is there again: a send goes back to it.
+      hermes.hold(TERMINAL, { source: "cli" });
+      expect((await send(`hermes:${TERMINAL}`)).binding?.sessionId).toBe(binding!.sessionId);
+      expect(await asks("say once more")).toBe("once more");
+      expect(hermes.turns.at(-1)?.headers["x-hermes-session-id"]).toBe(TERMINAL);
+    },
+  );
+
+  test("F-HER-01 H10: while Hermes does not answer a binding stays, and the turn says why it failed", async () => {
     hermes.hold(TERMINAL, { source: "cli" });
     await send(`hermes:${TERMINAL}`);
+    await hermes.close();
+    expect(await asks("say hi")).toMatch(/^failed: .*Hermes/s);
+    expect(count()).toMatchObject({ bindings: 1 });
+  });
+
+  test("F-HER-01 H13: its id here is asked for as its id there is", async () => {
+    hermes.hold(TERMINAL, { source: "cli" });
+    const { binding } = await send(`hermes:${TERMINAL}`);
     hermes.lose(TERMINAL);
-    expect(await asks("say hi")).toContain(`has no session ${TERMINAL}`);
-    expect(hermes.requests.filter(({ path }) => path === "/api/sessions")).toEqual([]);
-    await expect(send(`hermes:${TERMINAL}`)).rejects.toMatchObject({ code: "session_unknown" });
+    for (const call of [send, set])
+      await expect(call(binding!.sessionId)).rejects.toMatchObject({ code: "session_unknown" });
+  });
+});
+
+// The kind: whatever `default_session` can name: a session there, one that is not, one of ours that is not, another agent's.
+describe("F-HER-01 H4 H10 the configured session is asked for", () => {
+  const warned: string[] = [];
+  async function startsWith(named: string): Promise<void> {
+    await gateway.stop();
+    warned.length = 0;
+    const path = join(home.path, "config.yaml");
+    const settings = JSON.parse(readFileSync(path, "utf8")) as { agents: { mohe: object } };
+    Object.assign(settings.agents.mohe, { default_session: named });
+    writeFileSync(path, JSON.stringify(settings));
+    gateway = new Gateway({
+      config: loadConfig({ flags: { home: home.path }, env: {} }),
+      store: openSqliteStore({ path: join(home.path, "state.db"), clock }),
+      clock,
+      log: {
+        info: () => undefined,
+        warn: (_, message) => warned.push(message),
+        error: (_, message) => faults.push(message),
+      },
+    });
+    await gateway.start();
+  }
+
+  test("F-HER-01 H4 H13: one of Hermes that is there is spoken in, until it is gone", async () => {
+    hermes.hold(TERMINAL, { source: "cli" });
+    await startsWith(`hermes:${TERMINAL}`);
+    expect(warned).toEqual([]);
+    expect(await asks("say in it")).toBe("in it");
+    expect(hermes.turns.at(-1)?.headers["x-hermes-session-id"]).toBe(TERMINAL);
+    hermes.lose(TERMINAL);
+    expect(await asks("say on my own")).toBe("on my own");
+    expect(hermes.turns.at(-1)?.headers["x-hermes-session-id"]).not.toBe(TERMINAL);
+  });
+
+  test.each(["hermes:not-there", "hermes:..", "not-there"])(
+    "F-HER-01 H10: %s is said at the start, and stops no bot",
+    async (named) => {
+      await startsWith(named);
+      expect(warned).toEqual([expect.stringContaining("agents.mohe.default_session is not spoken in: ")]);
+      expect(await asks("say hi")).toBe("hi");
+    },
+  );
+
+  test("F-HER-01 H4 H10: another agent's is said as well", async () => {
+    await asks("say hi", { agent: "xxm", name: "main" });
+    const [session] = await gateway.reader.sessions({ personId: "owner", agent: "xxm", limit: 10 });
+    await startsWith(session!.id);
+    expect(warned).toEqual([expect.stringContaining("belongs to agent xxm")]);
+    expect(await asks("say hi")).toBe("hi");
   });
 });

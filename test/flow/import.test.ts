@@ -469,6 +469,39 @@ describe("F-HER-03 H13 what we ran in Hermes ourselves is not brought in again",
     expect(done).toMatchObject({ sessions: 1, messages: 1, skipped: { sessions: { "run here": 3 } } });
   });
 
+  test("F-HER-03 what it goes on as behind a compaction is left out as well, and so is what a runtime of ours calls its own", async () => {
+    const part = (id: string, more: Record<string, string | number>): string =>
+      state.session({ id, source: "api_server", started_at: at(8), ...more });
+    state.message(part("one", { ended_at: at(9), end_reason: "compression" }), "user", prompt("hello"), at(8));
+    const two = part("two", {
+      parent_session_id: "one",
+      started_at: at(9),
+      ended_at: at(10),
+      end_reason: "compression",
+    });
+    state.message(two, "user", "[CONTEXT SUMMARY]: they talked", at(9));
+    state.message(two, "user", "joined later", at(9, 1));
+    state.message(part("three", { parent_session_id: "two", started_at: at(10) }), "user", "later still", at(10));
+    for (const id of ["plain", "in-record", "theirs"])
+      state.message(state.session({ id, source: "cli" }), "user", id, at(8));
+    await start();
+    await say("say hi");
+    await gateway!.stop();
+    const db = new DatabaseSync(join(home, "state.db"));
+    const refs = "UPDATE runtime_state SET ref = ? WHERE runtime = ?";
+    db.exec("INSERT INTO runtime_state(session_id, runtime) SELECT session_id, 'acp' FROM runtime_state");
+    db.prepare(refs).run('{"id":"in-record"}', "acp");
+    db.prepare("UPDATE runtime_state SET ref = 'plain' WHERE runtime <> 'acp'").run();
+    db.close();
+    await start();
+    expect(await bringIn()).toMatchObject({
+      sessions: 1,
+      skipped: { sessions: { "run here": 3 } },
+      wentOn: expect.arrayContaining(["plain", "in-record"]),
+    });
+    expect(cameOver().filter((line) => line.startsWith("hermes_"))).toEqual(["hermes_theirs: theirs"]);
+  });
+
   test("F-HER-03 a session of Hermes' own that others spoke in for a while stays a place of several people", async () => {
     const id = state.session({ id: "s", source: "cli", started_at: at(8), title: null });
     state.message(id, "user", "my own words", at(8));

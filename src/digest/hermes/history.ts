@@ -52,6 +52,7 @@ export class HermesHistory {
   readonly #sessions: readonly (readonly [HermesSession, SessionState])[];
   readonly #known: ReadonlyMap<string, ForeignSession>;
   readonly #taken = new Set<string>();
+  readonly #runHere = new Set<string>();
 
   constructor(db: HermesDb, { now, owners, known }: HistoryOptions) {
     const total = db.all<{ n: number }>("SELECT count(*) AS n FROM messages")[0]?.n ?? 0;
@@ -68,7 +69,7 @@ export class HermesHistory {
     let rows = 0;
     let text = 0;
     for (const [session, standing] of this.#sessions) {
-      const why = skippedSession(session, standing) ?? (this.#prompts(session.id).isFirstOurs ? "run here" : null);
+      const why = skippedSession(session, standing) ?? (this.#isRunHere(session) ? "run here" : null);
       if (why !== null) {
         add(this.count.skippedSessions, why);
         continue;
@@ -94,13 +95,21 @@ export class HermesHistory {
     if (batch.length > 0) yield batch;
   }
 
+  /** Also what it goes on as behind a compaction, which begins with a summary. Parents come first. */
+  #isRunHere({ id, parentId, relation }: HermesSession): boolean {
+    const isOurs =
+      this.#prompts(id).isFirstOurs || (relation === "compaction" && parentId !== null && this.#runHere.has(parentId));
+    if (isOurs) this.#runHere.add(id);
+    return isOurs;
+  }
+
   /** D11; damage in it is told where the session's rows are read. */
   #prompts(id: string): ReturnType<HermesRows["prompts"]> {
     try {
       return this.#rows.prompts(id);
     } catch (cause) {
       if (!isDamage(cause)) throw cause;
-      return { isFirstOurs: false, isOwners: true };
+      return { isFirstOurs: false, isPrivate: true };
     }
   }
 
@@ -191,7 +200,7 @@ export class HermesHistory {
       freshId: this.#freshId(session.id),
       parentId: session.parentId,
       // Where others spoke or read along, it stays a place of several people.
-      ownerPerson: isOwn(standing) && this.#prompts(session.id).isOwners ? OWNER : null,
+      ownerPerson: isOwn(standing) && this.#prompts(session.id).isPrivate ? OWNER : null,
       platform: session.source,
       title: title === "" ? null : title,
       openedAt: session.startedAt ?? first?.at ?? 0,

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { wordsOfPrompt } from "../../text/prompt-words.ts";
+import { promptsIn, wordsOfPrompt } from "../../text/prompt-words.ts";
 import type { HermesDb } from "./state-db.ts";
 import { asTime, timeIn } from "./times.ts";
 
@@ -127,15 +127,15 @@ export class HermesRows {
     return through === null ? [] : this.#read(this.#between(session, after, through), seen);
   }
 
-  /** What prompts of ours say of a session: whether its first was one, and whether all of them were the owner's alone. */
-  prompts(session: string): { readonly isFirstOurs: boolean; readonly isOwners: boolean } {
+  /** What prompts of ours say of a session: whether its first was one, and whether nobody but the owner spoke or read in any. */
+  prompts(session: string): { readonly isFirstOurs: boolean; readonly isPrivate: boolean } {
     const found = this.#prompts(session).map(({ content, isFirst }) => ({
       isFirst: isFirst === 1,
-      prompt: wordsOfPrompt(textOf(content) ?? ""),
+      text: textOf(content) ?? "",
     }));
     return {
-      isFirstOurs: found.some(({ isFirst, prompt }) => isFirst && prompt !== null),
-      isOwners: found.every(({ prompt }) => prompt === null || prompt.isOwners),
+      isFirstOurs: found.some(({ isFirst, text }) => isFirst && wordsOfPrompt(text) !== null),
+      isPrivate: found.every(({ text }) => promptsIn(text).every(({ isPrivate }) => isPrivate)),
     };
   }
 
@@ -189,10 +189,14 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
   if (content === null) return not("damaged");
   const text = withoutSummary(content, record._compressed_summary === 1);
   if (text === null) return not("summary");
-  const prompt = role === "user" ? wordsOfPrompt(text) : null;
-  if (prompt === null) return { id, at, skipped: null, row: { id, role, text, at } };
-  if (prompt.words === null) return not("facts", true);
-  return { id, at, skipped: null, row: { id, role, text: prompt.words, at, isOwners: prompt.isOwners } };
+  const prompts = role === "user" ? promptsIn(text) : [];
+  if (prompts.length === 0) return { id, at, skipped: null, row: { id, role, text, at } };
+  const said = prompts.filter(({ words }) => words !== null);
+  // Of a row in which others spoke as well, the owner's words are the owner's.
+  const isOwners = said.some((prompt) => prompt.isOwners);
+  const words = said.flatMap((prompt) => (prompt.isOwners === isOwners ? [prompt.words] : [])).join("\n\n");
+  if (words === "") return not("facts", true);
+  return { id, at, skipped: null, row: { id, role, text: words, at, isOwners } };
 }
 
 const JSON_MARK = Buffer.from("\u0000json:");

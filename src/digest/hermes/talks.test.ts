@@ -424,11 +424,13 @@ describe("F-HER-02 D11 a handoff leaves nothing of ours in the user's words", ()
     const room = { source: 'XMPP (group: "core")', from: '"Bob", id "bob@x"; rights: guest' };
     state.message(id, "user", prompt("[Bob] the password is swordfish", room), at(12, 4));
     state.message(id, "assistant", "thank you, Bob", at(12, 5));
+    state.message(id, "user", prompt("of the owner in the room", { source: room.source }), at(12, 5));
     state.message(id, "user", prompt("last of the owner"), at(12, 6));
     expect(await said()).toEqual({
       cli: [
         ["before the handoff", "yes"],
         ["from the owner", "for the owner"],
+        ["of the owner in the room", null],
         ["last of the owner", null],
       ],
     });

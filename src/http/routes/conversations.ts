@@ -5,11 +5,11 @@ import type { Gateway } from "../../gateway/gateway.ts";
 import { SAY_KINDS } from "../../intake/local-doors.ts";
 import { renderNotice } from "../../text/render-notice.ts";
 import { conversationFor } from "../access.ts";
-import { jsonBody } from "../body.ts";
+import { jsonBody, optional } from "../body.ts";
 import { idempotencyKey, idempotencyOf } from "../idempotency.ts";
 import type { Env } from "../wire.ts";
 
-const MessageBody = z.strictObject({ text: z.string(), as: z.enum(SAY_KINDS).default("line") });
+const MessageBody = z.strictObject({ text: z.string(), as: optional(z.enum(SAY_KINDS)) });
 
 /** Conversations: list, one, and words into one. */
 export function conversations(gateway: Gateway): Hono<Env> {
@@ -41,7 +41,7 @@ export function conversations(gateway: Gateway): Hono<Env> {
       agent: gateway.config.defaultAgent,
       door: { key: context.req.param("key") },
       text,
-      as,
+      ...(as === undefined ? {} : { as }),
       ...idempotencyOf(idempotencyKey(context), text, ...(as === "words" ? [as] : [])),
     });
     const base = { message: said.messageId, conversation: said.key };

@@ -40,6 +40,7 @@ import type {
   InboundEvent,
   JobEvent,
   Landed,
+  LostEvent,
   MessageEvent,
   OwnEvent,
   RefusedEvent,
@@ -79,7 +80,9 @@ import {
   conversationRecord,
   firstSession,
   leaveForeignSessions,
+  loseSession,
   readersOf,
+  reopenSession,
   resetSession,
   resolveSession,
   sessionRecord,
@@ -174,6 +177,10 @@ function takeIn(context: Context, event: Exclude<InboundEvent, RefusedEvent>): A
       return admitBind(context, event);
     case "job":
       return admitJob(context, event);
+    case "adopt":
+      return { kind: "adopted", sessionId: adopted(context, event, context.batch.agent, event.foreign) };
+    case "lost":
+      return admitLost(context, event);
     case "reader": {
       const { db, batch, now } = context;
       noteReader(db, placeFor(db, batch.agent, event.source), event, now);
@@ -220,7 +227,8 @@ function refuse(
 
 /** Of somebody nobody knows only the fact is kept, not the words. */
 function isStranger(event: InboundEvent): boolean {
-  if (event.kind === "refused" || event.kind === "own" || event.kind === "reader") return false;
+  if (event.kind === "refused" || event.kind === "own" || event.kind === "reader" || event.kind === "lost")
+    return false;
   const speaker = "speaker" in event ? event.speaker : event.by;
   if (speaker === null) return false;
   return speaker.person === undefined || speaker.person.role === "guest";
@@ -1055,25 +1063,46 @@ function namedSession(
   return named === null ? null : bindable(context, event, conversation, named);
 }
 
-/** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
+/** A session of another program where it may be bound. */
 function foreignSession(
   context: Context,
   event: SendEvent | BindEvent,
   conversation: ConversationRecord,
+  foreign: ForeignRef,
+): string {
+  const { db } = context;
+  const person = ownerWho(event.by);
+  const readers = readersOf(db, conversation, { rules: event.rules, owner: person.id });
+  const isAllowed = event.share === true || isAmongOwn(readers, { ownerPerson: person.id });
+  if (!isAllowed && sessionBehind(db, { ...foreign, agent: conversation.agent }) === null)
+    throw new Rejection("not_shared", OTHERS_READ);
+  return adopted(context, event, conversation.agent, foreign);
+}
+
+function ownerWho({ person }: Speaker): NonNullable<Speaker["person"]> {
+  if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
+  return person;
+}
+
+/** H13: the home of a runtime's own session; it is at home at no door of ours, and belongs to whoever brings it. */
+function adopted(
+  context: Context,
+  event: Pick<SendEvent, "by">,
+  agent: string,
   { runtime, id, name }: ForeignRef,
 ): string {
   const { db } = context;
-  const { person } = event.by;
-  if (person?.role !== "owner") throw new Rejection("forbidden", "Only the owner brings a session of another program.");
-  const { agent } = conversation;
-  const behind = sessionBehind(db, { name, id, agent });
-  if (behind !== null) return behind;
-  const readers = readersOf(db, conversation, { rules: event.rules, owner: person.id });
-  if (event.share !== true && !isAmongOwn(readers, { ownerPerson: person.id }))
-    throw new Rejection("not_shared", OTHERS_READ);
+  const person = ownerWho(event.by);
   const key = buildSessionKey({ form: "foreign", agent, runtime, id });
   const known = db.get<ConversationRecord>("SELECT * FROM conversation WHERE key = ?", key);
-  if (known?.current_session != null) return known.current_session;
+  const behind = sessionBehind(db, { name, id, agent }) ?? known?.current_session ?? null;
+  if (behind !== null) {
+    const session = sessionRecord(db, behind)!;
+    // Its own program has it, and was asked: that it ended here was our word.
+    const isLost = session.ended_at !== null && conversationRecord(db, session.home).key === key;
+    if (isLost && session.owner_person === person.id) reopenSession(context, session);
+    return behind;
+  }
   const chatId = `${runtime}:${id}`;
   const source: Source = { platform: "console", account: "console", chatId, chatType: "dm", isBot: false };
   const target: Target = { door: "pull", platform: "console", account: "console", scopeId: agent, chatId };
@@ -1149,6 +1178,19 @@ function admitBind(context: Context, event: BindEvent): AdmitOutcome {
 }
 
 // ---- background jobs
+
+/** Of a turn that has shown something, or ended meanwhile, there is nothing to move. */
+function admitLost(context: Context, { turnId }: LostEvent): AdmitOutcome {
+  const { db } = context;
+  const turn = db.get<TurnRecord>(
+    "SELECT * FROM turn WHERE id = ? AND state = 'running' AND prompted = 0 AND bound IS NOT NULL",
+    turnId,
+  );
+  if (turn === undefined) return { kind: "noted" };
+  loseSession(context, sessionRecord(db, turn.session_id)!, turn);
+  const { messageId: _, ...base } = landed(context, conversationRecord(db, turn.conversation_id), 0);
+  return { ...base, kind: "cleared", had: true };
+}
 
 /** R2: opened and closed by the session's runtime, or by its owner. A late report on a session that has ended opens nothing. */
 function admitJob(context: Context, event: JobEvent): AdmitOutcome {

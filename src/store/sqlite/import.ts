@@ -18,7 +18,7 @@ export function importSessions(db: Database, change: Import): ImportResult {
   const result = { sessions: 0, messages: 0, wentOn: [] as string[] };
   for (const session of change.sessions) {
     const known = foreignRecord(db, change.runtime, session.id);
-    // It was brought here by a handoff, and its turns are here (H13).
+    // It was brought here by a handoff, or run from here, and its turns are here (H13).
     if (known === undefined && isHere(db, change, session)) {
       result.wentOn.push(session.id);
       continue;
@@ -47,8 +47,15 @@ function homeKey({ agent, runtime }: Import, { id }: ImportedSession): string {
   return buildSessionKey({ form: "foreign", agent, runtime, id });
 }
 
+/** By a home of its own, or by what a runtime calls a session of ours: an id, or a record that holds one. */
 function isHere(db: Database, change: Import, session: ImportedSession): boolean {
-  return db.get("SELECT 1 FROM conversation WHERE key = ?", homeKey(change, session)) !== undefined;
+  const found = db.get(
+    `SELECT 1 FROM conversation WHERE key = ?1 UNION ALL SELECT 1 FROM runtime_state WHERE ref = ?2
+       OR (json_valid(ref) AND EXISTS(SELECT 1 FROM json_tree(ref) t WHERE t.atom = ?2))`,
+    homeKey(change, session),
+    session.id,
+  );
+  return found !== undefined;
 }
 
 function openForeign(db: Database, change: Import, session: ImportedSession): ForeignRecord {

@@ -563,6 +563,19 @@ function releaseGuests(admit: Admit, sessionId: string, reason: string): void {
   }
 }
 
+/** H10: another program does not have the session any more. The turn that was to run in it has shown nothing: it waits again, elsewhere. */
+export function loseSession(admit: Admit, session: SessionRecord, turn: TurnRecord): void {
+  const { db } = admit;
+  db.run("DELETE FROM entry WHERE turn_id = ?", turn.id);
+  db.run("UPDATE turn SET state = 'queued', attempt = 0, epoch = NULL, begun_at = NULL WHERE id = ?", turn.id);
+  closeSession(admit, session, "gone");
+  releaseGuests(admit, session.id, "gone");
+  tell(admit, JSON.parse(conversationRecord(db, session.home).target) as Target, {
+    code: "binding_ended",
+    args: { session: session.id, reason: "gone", door: conversationRecord(db, turn.conversation_id).key },
+  });
+}
+
 /** `/new` typed in a bound chat acts on that chat: its own turns in the foreign session end, and it is unbound (H9). */
 export function leaveForeignSessions(
   admit: Admit,
