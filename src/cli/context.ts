@@ -39,8 +39,8 @@ export async function context(name: string, { json, ...flags }: ContextFlags): P
 async function contextInFile(config: Config, reader: StoreReader, key: string): Promise<NextContext | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
-  const ground = { platforms: LOCAL_DOORS, secret: readToken(config.files.token) ?? "" };
-  return nextContextOf(conversation, { config, ground, reader, now: Date.now(), nonce: randomIds.token() });
+  const facts = { platforms: LOCAL_DOORS, secret: readToken(config.files.token) ?? "" };
+  return nextContextOf(conversation, { config, facts, reader, now: Date.now(), nonce: randomIds.token() });
 }
 
 function described({ conversation, session, turn, stablePart, facts }: NextContext): string {

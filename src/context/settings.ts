@@ -44,7 +44,7 @@ export const LOCAL_DOORS: readonly Platform[] = ["console", "http"];
 /** The settings that hold for a session, by its agent and the key of its home. */
 export function contextSettings(
   config: Config,
-  ground: GatewayFacts,
+  facts: GatewayFacts,
   session: {
     readonly agent: string;
     readonly homeKey: string;
@@ -72,11 +72,11 @@ export function contextSettings(
       ...(chatPrompt === undefined ? {} : { chat: chatPrompt }),
     },
     // A conversation of all doors has none of its own.
-    platforms: parts.form === "chat" ? [...new Set([...ground.platforms, platform])] : ground.platforms,
+    platforms: parts.form === "chat" ? [...new Set([...facts.platforms, platform])] : facts.platforms,
     homes,
     tools: [],
     redactPii: config.redactPii,
-    secret: ground.secret,
+    secret: facts.secret,
     names: new Map(
       Object.values(config.people).flatMap(({ id, name, accounts }) =>
         name === undefined

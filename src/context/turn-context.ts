@@ -22,7 +22,7 @@ const SEEDS = 1_000;
 
 export interface ContextOptions {
   readonly config: Config;
-  readonly ground: GatewayFacts;
+  readonly facts: GatewayFacts;
 }
 
 /** What an agent is opened with: the stable part and, for one that lost or never had the session, the transcript so far, bounded. */
@@ -188,8 +188,8 @@ export function factsOf(material: TurnMaterial, options: ContextOptions & { now:
   );
 }
 
-function settingsOf({ session, home, homes }: TurnMaterial, { config, ground }: ContextOptions): ContextSettings {
-  return contextSettings(config, ground, {
+function settingsOf({ session, home, homes }: TurnMaterial, { config, facts }: ContextOptions): ContextSettings {
+  return contextSettings(config, facts, {
     agent: session.agent,
     homeKey: home.key,
     homePlatform: home.target.platform,

@@ -24,7 +24,7 @@ export class Conversations {
     const { config, store, clock, ids } = this.#parts;
     return nextContextOf(await this.#named(key), {
       config: config(),
-      ground: this.#facts,
+      facts: this.#facts,
       reader: store,
       now: clock.now(),
       nonce: ids.token(),

@@ -1,34 +1,22 @@
-import { runtimeOf } from "../config/config.ts";
-import type { GatewayFacts } from "../context/settings.ts";
 import type { Person } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import { type GatewayEvents, withoutPrompt } from "../events.ts";
-import type { OpenedHow, Runtime, TurnEvent } from "../runtime/runtime.ts";
-import type { RuntimePool } from "../runtime/runtime-pool.ts";
-import type { DeliveryRow, Recovery, Settled, Turn, TurnAnswer, TurnMaterial, TurnSignal } from "../store/store.ts";
+import type { OpenedHow } from "../runtime/runtime.ts";
+import type { Recovery, Settled, Turn, TurnAnswer, TurnSignal } from "../store/store.ts";
 import { deliveryText } from "../text/render-notice.ts";
 import { logFault } from "../util/log.ts";
 import type { OpenQuestion } from "./command/command.ts";
 import type { StopReason, Watcher } from "./live-turn.ts";
 import type { GatewayParts } from "./parts.ts";
+import { mayAnswer } from "./permission.ts";
+import { restartAgent } from "./restart.ts";
 import { TurnAnswers } from "./turn-answers.ts";
 import { TurnQueue } from "./turn-queue.ts";
-import { mayAnswer, TurnRunner } from "./turn-runner.ts";
+import type { TurnRunOptions } from "./turn-run.ts";
+import { TurnRunner } from "./turn-runner.ts";
 
-export interface TurnsOptions {
-  /** `Turns` learns from the pool's `runtime:state` events that a place may be free. */
-  readonly pool: RuntimePool;
-  readonly facts: () => GatewayFacts;
-  /** Throws `runtime_unknown`. */
-  readonly runtimeNamed: (name: string) => Runtime;
-  /** H10: the session that the turn was to run in is gone in its own program, and the turn waits elsewhere now. */
-  readonly hasLost: (turn: Turn) => Promise<boolean>;
-  /** A3: whether the turn's authors are still let in. Checked again before the agent is asked anything. */
-  readonly isLetIn: (material: TurnMaterial) => boolean;
-  /** The session's runtime has opened or closed a background job (R2). */
-  readonly onJob: (sessionId: string, job: Extract<TurnEvent, { type: "job" }>) => Promise<void>;
-  /** Delivery rows were written while a turn runs. */
-  readonly onDeliveries: (deliveries: readonly DeliveryRow[]) => void;
+/** `Turns` learns from the pool's `runtime:state` events that a place may be free. */
+export interface TurnsOptions extends Omit<TurnRunOptions, keyof GatewayParts | "answers"> {
   /** After the commit that ended a turn: wakes the sessions in `wake` and sends the deliveries. `Turns` does the rest. */
   readonly onSettled: (settled: Settled) => void;
 }
@@ -36,41 +24,27 @@ export interface TurnsOptions {
 /** Turns: every turn of this gateway from its place in the queue to its settlement, and whoever waits for it or watches it. */
 export class Turns {
   readonly #parts: GatewayParts;
-  readonly #options: TurnsOptions;
+  readonly #onSettled: (settled: Settled) => void;
   readonly #answers: TurnAnswers;
+  readonly #run: TurnRunOptions;
   readonly #runner: TurnRunner;
   readonly #queue: TurnQueue;
 
   constructor(parts: GatewayParts, options: TurnsOptions) {
+    const { pool, onSettled } = options;
     this.#parts = parts;
-    this.#options = options;
-    const { store, events, log } = parts;
-    const onFault = (cause: unknown): void => logFault(log, cause);
-    this.#answers = new TurnAnswers(store);
-    this.#runner = new TurnRunner({
-      ...parts,
-      ...options,
-      get config() {
-        return parts.config();
-      },
-      get ground() {
-        return options.facts();
-      },
-      runtimeOf: (home) => options.runtimeNamed(runtimeOf(parts.config(), home)),
-      onAsked: (sessionId) => this.#queue.asked(sessionId),
-      onTakenIn: (turnId, into) => this.#answers.takenIn(turnId, into),
-      onSettled: (settled) => this.#settled(settled),
-      onUnsettled: (turnId, error) => this.#answers.failed(turnId, error),
-      onFault,
-    });
+    this.#onSettled = onSettled;
+    this.#answers = new TurnAnswers(parts.store);
+    this.#run = { ...parts, ...options, answers: this.#answers };
+    this.#runner = new TurnRunner({ ...this.#run, onSettled: (settled) => this.#settled(settled) });
     this.#queue = new TurnQueue({
       ...parts,
-      run: (turn) => this.#runner.run(turn),
-      room: () => options.pool.room,
+      run: (turn, asked) => this.#runner.run(turn, asked),
+      room: () => pool.room,
       onRecovery: (recovery) => this.#recovered(recovery),
-      onFault,
+      onFault: (error) => logFault(parts.log, error),
     });
-    events.on("runtime:state", () => this.#queue.freed());
+    parts.events.on("runtime:state", () => this.#queue.freed());
   }
 
   get running(): number {
@@ -98,9 +72,11 @@ export class Turns {
 
   /** A signal for a turn that does not run any more changes nothing. */
   signal(signal: TurnSignal): void {
-    if (signal.kind === "steer") this.#runner.steer(signal.turnId, signal.messageId);
-    else if (signal.kind === "answer") this.#runner.answer(signal);
-    else this.#runner.stop(signal.turnId, { kind: signal.kind === "stop" ? "stopped" : "superseded" });
+    const { turnId } = signal;
+    const live = this.#runner.live(turnId);
+    if (signal.kind === "steer") live?.steer?.(signal.messageId);
+    else if (signal.kind === "answer") live?.questions.answerIfOpen(signal.id, signal.optionId);
+    else this.#runner.stop(turnId, { kind: signal.kind === "stop" ? "stopped" : "superseded" });
   }
 
   /** The store has ended a turn outside its run: a reset, a withdrawal. */
@@ -120,7 +96,7 @@ export class Turns {
 
   /** Nothing new begins. Running turns get the grace of a stop, then they are interrupted; resolves when all have ended. */
   async stop(): Promise<void> {
-    this.#runner.stopAll({ kind: "shutdown" });
+    this.#runner.stopAll();
     await this.#queue.stop();
   }
 
@@ -131,7 +107,7 @@ export class Turns {
 
   /** Shows the watcher a turn's words, from its first on, also when it has not begun yet. Returns the way to stop watching. */
   watch(turnId: number, watcher: Watcher): () => void {
-    return this.#runner.watch(turnId, watcher);
+    return this.#runner.watchers.watch(turnId, watcher);
   }
 
   /** The open permission questions in a conversation's running turns, the oldest first. */
@@ -145,12 +121,12 @@ export class Turns {
     if (live === undefined) throw new TertuliaError("request_invalid", "This turn does not run any more.");
     if (!mayAnswer(request.person, live.turn))
       throw new TertuliaError("forbidden", "This question is for somebody else.");
-    live.answer(request.id, request.optionId);
+    live.questions.answer(request.id, request.optionId);
   }
 
-  /** Ends the session's agent and opens it anew. Throws `session_unknown`, `session_ended`, `busy`, and why it cannot be opened. */
+  /** Ends the session's agent and opens it anew, as `restartAgent`. */
   restart(sessionId: string): Promise<{ how: OpenedHow | null }> {
-    return this.#runner.restart(sessionId);
+    return restartAgent(sessionId, () => this.#runner.runsIn(sessionId), this.#run);
   }
 
   #recovered(recovery: Recovery): void {
@@ -162,7 +138,7 @@ export class Turns {
   #settled(settled: Settled): void {
     const { events, log } = this.#parts;
     events.step({ kind: "settled", turn: settled.turn, deliveries: settled.deliveries });
-    this.#options.onSettled(settled);
+    this.#onSettled(settled);
     this.#answers.settled(settled);
     if (events.isHeard) this.#announce(settled).catch((cause) => logFault(log, cause));
   }
