@@ -6,24 +6,22 @@ import type { Platform, Source } from "../../message/source.ts";
 import type { RuntimePool } from "../../runtime/runtime-pool.ts";
 import type { ConversationRow, StoreReader } from "../../store/store.ts";
 import type { Clock } from "../../util/clock.ts";
+import type { Turns } from "../turns.ts";
 import { type CommandAnswer, type CommandContext, type OpenQuestion, onlySays } from "./command.ts";
 import { commandOf } from "./commands.ts";
 
-/** What commands may look at, wherever they are typed. */
+/** The parts of the gateway that commands read. */
 export interface CommandMeans {
   readonly config: () => Config;
   readonly store: StoreReader;
   readonly clock: Clock;
   readonly pool: Pick<RuntimePool, "stateOf">;
-  /** What a person is told of an agent on a runtime (R5). */
+  /** An agent on a runtime, as it is described to people (R5). */
   readonly about: (agent: string, runtime: string) => AgentFacts;
-  readonly turns: {
-    /** The open permission questions in a conversation's running turns. */
-    questionsOf(conversationId: number): readonly OpenQuestion[];
-  };
+  readonly turns: Pick<Turns, "questionsOf">;
 }
 
-/** Where a command is typed. */
+/** The place where a command is typed, and its speaker. */
 export interface CommandPlace {
   readonly agent: string;
   readonly key: string;
@@ -33,22 +31,22 @@ export interface CommandPlace {
   readonly conversation: ConversationRow | null;
 }
 
-/** What a slash command comes to; null for plain words. */
+/** The answer to a slash command; null for plain words. */
 export async function answerCommand(
   text: string,
   place: CommandPlace,
-  { config: configNow, store, clock, pool, about, turns }: CommandMeans,
+  { store, clock, pool, about, turns, ...means }: CommandMeans,
 ): Promise<CommandAnswer | null> {
-  const config = configNow();
   const found = commandOf(text);
   if (found === null) return null;
   if ("unknown" in found) return onlySays(`There is no command /${found.unknown}. /help lists them.`);
+  const config = means.config();
   const { agent, conversation } = place;
   const isForSpeaker = ({ isAskedThere }: OpenQuestion): boolean =>
     isAskedThere || place.speaker.person?.role === "owner";
   const runtimeHere = runtimeAt(config, { ...place, platform: place.source.platform });
   const aboutOn = (runtime: string) => factsFor(about(agent, runtime), isOwnersAlone(place));
-  return found.command.run({
+  return found.command.act({
     ...place,
     config,
     reader: store,
@@ -62,7 +60,7 @@ export async function answerCommand(
   });
 }
 
-/** Whether the owner speaks in a direct chat of her own: what is answered there nobody else reads. */
+/** Whether the owner speaks in a direct chat of their own, where nobody else reads the answer. */
 export function isOwnersAlone({
   speaker: { person },
   source,
@@ -73,7 +71,7 @@ export function isOwnersAlone({
   return (whose ?? person.id) === person.id;
 }
 
-/** What runs a conversation, seen or not yet, and what would if nobody had switched it (B7). */
+/** The conversation's runtime, and the one that would run it if nobody had switched it (B7). The conversation need not exist yet. */
 export function runtimeAt(
   config: Config,
   place: { agent: string; key: string; platform: Platform; conversation: ConversationRow | null },
