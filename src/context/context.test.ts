@@ -235,7 +235,7 @@ describe("G-CTX-03: what changes is in the facts", () => {
     const told = render(caseOf("telegram-topic")).stable;
     const source = caseOf("telegram-topic").stable.source;
     const factsOf = (door: Source, settings = {}): string =>
-      render({ ...caseOf("telegram-topic"), door, settings, facts: { told, source: door } }).facts;
+      render({ ...caseOf("telegram-topic"), door, settings, facts: { stablePart: told, source: door } }).facts;
     expect(factsOf(source)).not.toContain("Changed:");
     expect(factsOf({ ...source, chatTopic: "Cheese" })).toContain('\nChanged: Channel topic: "Cheese"\n');
     const { chatTopic: _, ...without } = source;

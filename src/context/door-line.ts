@@ -5,7 +5,7 @@ import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "../text/untrust
 import type { IdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
 
-/** Doors as an agent is told of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
+/** Doors as an agent reads of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
 
 /** `CLI terminal`, `Telegram (DM with "Ann")`, `Discord (group: "Kitchen", thread: "7")`. */
 export function doorLine(source: Source, mask: IdMask, most?: number): string {
@@ -54,7 +54,7 @@ function chatLine(parts: Extract<KeyParts, { form: "chat" }>, mask: IdMask): str
   return `${title} ${parts.chatType} ${chat}${thread}`;
 }
 
-/** What is known of a conversation's door when no message of it is at hand. */
+/** The source that a conversation's key and target imply, for when no message of it is at hand. */
 export function sourceOfConversation({ key, target }: { readonly key: string; readonly target: Target }): Source {
   const parts = parseSessionKey(key);
   const chat = parts.form === "chat" ? parts : undefined;
