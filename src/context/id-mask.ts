@@ -23,7 +23,7 @@ export interface IdMask {
   hides(platform: string): boolean;
 }
 
-export interface IdMaskOptions {
+interface IdMaskOptions {
   readonly redactPii: boolean;
   /** The key of the hashes: without it nobody can find an id by trying all ids. */
   readonly secret: string;

@@ -6,7 +6,7 @@ interface ZoneFormats {
   readonly offset: Intl.DateTimeFormat;
 }
 
-/** By zone. Creating a format costs a hundred times as much as using it. */
+/** Formats by zone. Creating a format costs a hundred times as much as using it. */
 const FORMATS = new Map<string, ZoneFormats>();
 
 const MINUTE_MS = 60_000;

@@ -4,7 +4,7 @@ import { nameInMark, oneLine, quoteUntrusted } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
 import { localMinute } from "./local-time.ts";
 
-export interface NoteContext {
+interface NoteContext {
   /** When somebody last wrote in the session before this one; null if that is not known. */
   readonly previousAt: number | null;
   readonly source: Source;

@@ -8,7 +8,7 @@ import { quoteUntrusted } from "../text/untrusted.ts";
 /** An ability that a tool can give an agent; while no tool gives it, the platform's notes say that it cannot. */
 export type Ability = "search" | "pin" | "react" | "members" | "chats" | "edit" | "begin" | "files";
 
-export interface PlatformNotes {
+interface PlatformNotes {
   /** The platform's name in texts. */
   readonly title: string;
   /** How a text must look. */
@@ -17,7 +17,7 @@ export interface PlatformNotes {
   /** Markup and length in a few words. */
   readonly brief: string;
   readonly mentions?: string;
-  /** What the platform itself refuses, with any tool. */
+  /** Limits of the platform itself, which no tool lifts. */
   readonly limits?: string;
   readonly cannot: Readonly<Partial<Record<Ability, string>>>;
 }

@@ -24,7 +24,7 @@ export interface ContextSettings {
 }
 
 /** A tool that the gateway gives to the agent. */
-export interface ContextTool {
+interface ContextTool {
   readonly name: string;
   /** When and how it is used, in a sentence. */
   readonly use: string;

@@ -12,7 +12,7 @@ export interface Speakers {
   nameOf(author: Author): string;
 }
 
-export interface SpeakersOptions {
+interface SpeakersOptions {
   readonly agent: string;
   /** Everybody whose words the agent may see: names are compared among them. */
   readonly known: Iterable<Author>;

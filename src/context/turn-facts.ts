@@ -47,7 +47,7 @@ export interface TurnAuthor {
   readonly userId?: string;
 }
 
-export interface Handoff {
+interface Handoff {
   readonly by: BoundBy;
   /** The key of the session's home. */
   readonly home: string;

@@ -22,7 +22,7 @@ export interface AttemptOptions extends LiveTurnOptions, SteeringOptions {
   readonly onJob: (sessionId: string, job: Extract<TurnEvent, { type: "job" }>) => Promise<void>;
 }
 
-export interface AttemptSubject {
+interface AttemptSubject {
   readonly live: LiveTurn;
   readonly material: TurnMaterial;
   readonly runtime: Runtime;
@@ -33,7 +33,7 @@ export interface AttemptSubject {
 }
 
 /** The agent's result, and the lease of the handle that gave it. */
-export interface AgentAnswer {
+interface AgentAnswer {
   readonly result: TurnResult;
   readonly lease: Lease;
 }

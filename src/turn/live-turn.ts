@@ -45,11 +45,11 @@ export class LiveTurn {
   #turn: Turn;
   #stopReason: StopReason | null = null;
   #text = "";
-  /** Whether words of it were shown to anybody; durable before it is true (T8). */
+  /** Whether any of its text was shown to anybody; durable before it is true (T8). */
   #shown = false;
   /** Whether a tool may have run; durable before the tool runs. */
   hasEffects = false;
-  /** What `turn:begun` announced, for those who come later; null before that. */
+  /** The payload of `turn:begun`, for those who come later; null before that. */
   begun: GatewayEvents["turn:begun"] | null = null;
   /** Hands a waiting message to the agent (T5); null while the agent cannot be handed one. */
   steer: ((messageId: number) => void) | null = null;

@@ -136,7 +136,7 @@ export function failedBy(error: TertuliaError, partial: string): TurnEnding {
       partial,
       notice: {
         code: "failed",
-        // An agent that could not be opened speaks through its error.
+        // The message of an agent that could not be opened is its own text.
         args: { code: error.code, sentence: cleanText(error.message), remedy: cleanText(error.remedy) },
       },
     },

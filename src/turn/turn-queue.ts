@@ -5,7 +5,7 @@ import type { Clock } from "../util/clock.ts";
 /** When a session is looked at again after the store could not be written. */
 const RETRY_MS = 1_000;
 
-export interface TurnQueueOptions {
+interface TurnQueueOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly claim: () => Claim;

@@ -80,7 +80,7 @@ export class TurnRun {
       if (!isWorthAnother(live, material, first.result))
         return answeredEnding(live, first, { material, runtime, config });
       live.restart();
-      // The second attempt is also told the messages that the first one had taken in.
+      // The second attempt also gets the messages that the first one had taken in.
       const found = await store.turnMaterial(live.turn.id);
       if (found === null) return lostEnding();
       const again = await asSeenBy(runtime.name, found, store);

@@ -8,7 +8,7 @@ import { isAskedAtDoor } from "./permission.ts";
 import { TurnRun, type TurnRunOptions } from "./turn-run.ts";
 import { TurnWatchers } from "./watchers.ts";
 
-export interface TurnRunnerOptions extends TurnRunOptions {
+interface TurnRunnerOptions extends TurnRunOptions {
   /** After the commit that ended a turn. */
   readonly onSettled: (settled: Settled) => void;
 }

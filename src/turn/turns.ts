@@ -16,7 +16,7 @@ import type { TurnRunOptions } from "./turn-run.ts";
 import { TurnRunner } from "./turn-runner.ts";
 
 /** `Turns` learns from the pool's `runtime:state` events that a place may be free. */
-export interface TurnsOptions extends Omit<TurnRunOptions, keyof GatewayParts | "answers"> {
+interface TurnsOptions extends Omit<TurnRunOptions, keyof GatewayParts | "answers"> {
   /** After the commit that ended a turn: wakes the sessions in `wake` and sends the deliveries. `Turns` does the rest. */
   readonly onSettled: (settled: Settled) => void;
 }

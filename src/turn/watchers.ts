@@ -10,7 +10,7 @@ interface Follower {
 export class TurnWatchers {
   readonly #live: (turnId: number) => LiveTurn | undefined;
   readonly #onFault: (cause: unknown) => void;
-  /** By the turn that has not begun yet. */
+  /** Watchers of turns that have not begun yet, by turn. */
   readonly #waiting = new Map<number, readonly Follower[]>();
 
   constructor(live: (turnId: number) => LiveTurn | undefined, onFault: (cause: unknown) => void) {

@@ -22,7 +22,7 @@ export interface CommandMeans {
 }
 
 /** The place where a command is typed, and its speaker. */
-export interface CommandPlace {
+interface CommandPlace {
   readonly agent: string;
   readonly key: string;
   readonly source: Source;
