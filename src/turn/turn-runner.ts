@@ -70,7 +70,7 @@ export class TurnRunner {
 
   /** Resolves with false where the turn was not settled here: its session is to be looked at again. Never rejects. */
   async run(turn: Turn, asked: () => void): Promise<boolean> {
-    if (await this.#options.hasLost(turn)) return false;
+    if (await this.#hasLost(turn)) return false;
     const live = new LiveTurn(turn, this.#options);
     this.#live.set(turn.id, live);
     const early = this.#early.get(turn.id);
@@ -84,6 +84,16 @@ export class TurnRunner {
     live.end();
     if (settled !== null) this.#options.onSettled(settled);
     return settled !== null;
+  }
+
+  /** A program that cannot be asked has lost nothing. */
+  async #hasLost(turn: Turn): Promise<boolean> {
+    try {
+      return await this.#options.hasLost(turn);
+    } catch (cause) {
+      logFault(this.#options.log, cause);
+      return false;
+    }
   }
 
   stop(turnId: number, reason: StopReason): void {
