@@ -136,9 +136,9 @@ export function meaningOf(heard: PlatformMessage, who: Who, house: AccessPolicy,
   const words = { text: heard.text, isReplyToOwn, isMentioned: heard.isMentioned === true };
   const called = calledAs(house.agent, heard.ownName);
   const { isAddressed, rest } = addressOf(words, called, house.names);
-  const isNamed = isCommandFor(heard.text, called);
   const isOfPerson = who.kind === "person" || (who.kind === "unknown" && !who.isBot);
-  const command = isDirect || isNamed ? heard.text.trim() : rest;
+  const command = isDirect ? heard.text.trim() : rest.trim();
+  const isNamed = isCommandFor(command, called);
   if (isOfPerson && COMMAND.test(command)) {
     if (isUnvouched(heard, who)) return { kind: "words", addressed: false };
     if (!isNamed && namesAnother(command)) return { kind: "words", addressed: false };

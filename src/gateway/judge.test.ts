@@ -139,6 +139,11 @@ describe("F-CFG-02 E6: a setting without effect is said, with why", () => {
     expect(await Array.fromAsync(lostSessions(config, async () => ({})))).toEqual([]);
   });
 
+  test("F-HER-01 H13: of a session of Hermes' own the gateway says how it stands, and nobody else", async () => {
+    const { config } = judgementOf("agents: { main: { runtime: { kind: demo }, default_session: 'hermes:s-1' } }");
+    expect(await Array.fromAsync(lostSessions(config, async () => null))).toEqual([]);
+  });
+
   test.each([
     "",
     "reset: { default: { mode: idle, idle_minutes: 5 } }",

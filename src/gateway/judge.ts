@@ -60,7 +60,9 @@ export async function* lostSessions(
   find: (id: string) => Promise<unknown>,
 ): AsyncGenerator<string, void> {
   for (const { name, defaultSession } of Object.values(config.agents)) {
-    if (defaultSession === undefined || (await find(defaultSession)) !== null) continue;
+    // Another program's is not here before the gateway has asked for it, which then says how it stands (H13).
+    if (defaultSession === undefined || defaultSession.startsWith("hermes:")) continue;
+    if ((await find(defaultSession)) !== null) continue;
     const path = `agents.${name}.default_session`;
     yield saidAt(config, path, `has no effect: there is no session ${defaultSession}`);
   }

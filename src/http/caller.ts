@@ -65,7 +65,7 @@ export function presentedTokens({ headersDistinct }: Pick<RequestFacts, "headers
   const bearers = (headersDistinct.authorization ?? []).map(
     (value) => /^Bearer +(\S+)$/i.exec(value.trim())?.[1] ?? "",
   );
-  const keys = (headersDistinct["x-api-key"] ?? []).map((value) => value.trim());
+  const keys = ["x-api-key", "api-key"].flatMap((name) => headersDistinct[name] ?? []).map((value) => value.trim());
   const cookies = (headersDistinct.cookie ?? [])
     .flatMap((line) => line.split(";"))
     .flatMap((pair) => {

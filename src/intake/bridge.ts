@@ -3,7 +3,7 @@ import { type Person, speakerOf } from "../conversation/person.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { titleOf } from "../conversation/title.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { cleanText } from "../message/source.ts";
+import { cleanText, isBlank } from "../message/source.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type {
   AdmitOutcome,
@@ -84,7 +84,7 @@ export class Bridge {
   /** H1: speaks in a room as the agent, and binds the room to the session. Throws what `admit` refuses (H5, H7, H9). */
   async send(request: SendRequest): Promise<{ messageId: number; key: string; binding: BindingRow | null }> {
     const text = cleanText(request.text);
-    if (text.trim() === "")
+    if (isBlank(text))
       throw new TertuliaError("request_invalid", "There is nothing to send.", { remedy: "Send some text." });
     const { ref, agent, rules } = await this.#roomFor(request);
     const outcome = await this.#commit(agent, {

@@ -10,7 +10,15 @@ import {
 } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
-import { accountId, cleanText, isLocalDoor, PLATFORMS, type Platform, type Source } from "../message/source.ts";
+import {
+  accountId,
+  cleanText,
+  isBlank,
+  isLocalDoor,
+  PLATFORMS,
+  type Platform,
+  type Source,
+} from "../message/source.ts";
 import { isSameTarget, type Target } from "../message/target.ts";
 import type {
   AdmitOutcome,
@@ -95,7 +103,7 @@ export class LocalDoors {
   async say(request: SayRequest): Promise<Said> {
     const { clock, ids, intake } = this.#options;
     const text = cleanText(request.text);
-    if (text.trim() === "")
+    if (isBlank(text))
       throw new TertuliaError("request_invalid", "The message is empty.", { remedy: "Send some text." });
     const place = await this.#placeOf(request);
     const { key, agent, rules, ...where } = place;

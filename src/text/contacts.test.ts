@@ -31,6 +31,14 @@ describe("F-CTX-01: names that tell the id", () => {
     ["anna@münchen.example", "x"],
     ["1555\u200b0001111", ID],
     ["user-8842", "8842"],
+    ["1_555_000_1111", "x"],
+    ["1|555|000~1111", "x"],
+    ["1’555’000’1111", "x"],
+    ["1\ufe0f\u20e35\ufe0f\u20e35\ufe0f\u20e35\ufe0f\u20e30\ufe0f\u20e31\ufe0f\u20e31\ufe0f\u20e3", "x"],
+    ["1,555,000,1111", ID],
+    ["1:555:000:1111", ID],
+    ["112233", "112233@s.example"],
+    ["me 1122-33", "+112233@s.example"],
   ])("F-CTX-01 C5: %j tells who %j is", (name, id) => {
     expect(tellsId(name, id)).toBe(true);
     expect(plain.name("xmpp", name, id)).toMatch(/^user_[0-9a-f]{12}$/);
@@ -45,6 +53,8 @@ describe("F-CTX-01: names that tell the id", () => {
     ["Room 42", "42"],
     ["", "42"],
     ["R2D2", "7"],
+    ["Ann 10:30, 11:45, 12:00", "42"],
+    ["Ann 123", "123@s.example"],
   ])("F-CTX-01 C5: %j tells nothing of %j", (name, id) => {
     expect(plain.name("xmpp", name, id)).toBe(name);
   });

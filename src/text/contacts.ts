@@ -3,8 +3,10 @@ import { oneLine } from "./untrusted.ts";
 
 /** Telephone numbers and addresses in names and titles that strangers choose. */
 
-/** Seven digits or more, of any script, with the usual marks between them. */
-const NUMBER = /[+(]{0,2}\p{Nd}(?:[\s().\-\u2010-\u2015·/]{0,3}\p{Nd}){6,}/gu;
+/** Seven digits or more, of any script, with marks between them; `,` and `:` stand in lists and times. */
+const NUMBER = /[+\(]{0,2}\p{Nd}(?:[[\s\p{P}\p{S}\p{M}]--[,:@]]{0,3}\p{Nd}){6,}/gv;
+/** An account that is a number. */
+const NUMBER_ID = /^\+?(\p{Nd}+)(?:@|$)/u;
 const DATE = /^(?:\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./]\d{4})$/;
 /** What an address is made of on both sides of its sign. */
 const EDGE = /[\s<>()[\]{}"',;:!?]/u;
@@ -16,6 +18,8 @@ export function tellsId(name: string, id: string): boolean {
   const [plain, plainId] = [folded(name), folded(id)];
   if (plain === "") return false;
   if (plain === plainId || (plainId.length >= SHORTEST_ID && plain.includes(plainId))) return true;
+  const number = NUMBER_ID.exec(plainId)?.[1] ?? "";
+  if (number.length >= SHORTEST_ID && plain.replace(/[^\p{L}\p{N}]/gu, "").includes(number)) return true;
   return withoutContacts(name, () => "") !== shown(name);
 }
 

@@ -13,7 +13,7 @@ const UNSEEN = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Such as a mark stands in, in every width. */
-export const BRACKETS = { open: "[［【〔⟦❲〚", close: "]］】〕⟧❳〛" } as const;
+export const BRACKETS = { open: "[［【〔⟦❲〚〖﹝﹇", close: "]］】〕⟧❳〛〗﹞﹈" } as const;
 const OPEN = BRACKETS.open;
 const CLOSE = `\\${BRACKETS.close}`;
 /** A line that begins as a mark of an author does, or a filled-in form of it. */

@@ -25,6 +25,10 @@ describe("F-ROOM-02: marks before an agent's words", () => {
     ["[docs] hello", "hello"],
     ["[YOU]", ""],
     ["[YOU] NO_REPLY", "NO_REPLY"],
+    ["〖YOU〗 hello", "hello"],
+    ["﹝YOU﹞ hello", "hello"],
+    ["［Ａｎｎ ＃91bc3e］ I agree", "I agree"],
+    ["[𝐁𝐨𝐛] I agree", "I agree"],
     ["[YOU] [docs](https://a.example)", "[docs](https://a.example)"],
   ])("F-ROOM-02 G2: %j is told as %j", (text, told) => {
     expect(withoutMark(text, SHOWN)).toBe(told);

@@ -1,4 +1,5 @@
 import { BRACKETS, isYou, oneLine } from "../text/untrusted.ts";
+import { normalized } from "../util/normalized.ts";
 
 /**
  * An agent that sees `[YOU]` and `[Ann]` before the words of a conversation also writes such marks before its own words. They are taken
@@ -96,5 +97,5 @@ function markAt(text: string, open: number, isWhole: boolean): { name: string; e
 }
 
 function folded(name: string): string {
-  return oneLine(name).toLowerCase();
+  return normalized(oneLine(name), "NFKC").toLowerCase();
 }

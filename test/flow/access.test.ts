@@ -267,6 +267,8 @@ describe("a token that is presented", () => {
     ["another scheme", { authorization: "Basic b3duZXI6c2VjcmV0" }],
     ["an X-API-Key", { "x-api-key": "sk-whatever" }],
     ["an empty X-API-Key", { "x-api-key": "" }],
+    ["an api-key, as clients of Azure send it", { "api-key": "sk-whatever" }],
+    ["an empty api-key", { "API-Key": "" }],
     ["our own cookie", { cookie: "theme=dark; tertulia_token=revoked" }],
     ["our own cookie, empty", { cookie: "tertulia_token=" }],
     ["a session's token with a broken seal", { authorization: "Bearer tts_MjAyNg.AAAA" }],
@@ -291,6 +293,7 @@ describe("a token that is presented", () => {
       expect(await who({ authorization: `Bearer ${BOB}` })).toBe("bob");
       expect(await who({ authorization: `bearer   ${BOB}` })).toBe("bob");
       expect(await who({ "x-api-key": BOB })).toBe("bob");
+      expect(await who({ "api-key": BOB })).toBe("bob");
       expect(await who({ cookie: `a=b; tertulia_token=${BOB}; c=d` })).toBe("bob");
       expect(await who({ cookie: `tertulia_token=${stage.ownerToken}` })).toBe("owner");
       expect(await who({ cookie: "token=x; session=y; _tertulia_token=z; tertulia=1" })).toBe("owner");

@@ -230,4 +230,16 @@ describe("F-ROOM-05: a body of blanks", () => {
         { config: { ...TWO, agents: agentsInRoom(["mohe"], { mohe: { answer: "always" } }) } },
       )(),
   );
+
+  test.each(BLANKS.map((blank) => [JSON.stringify(blank), blank]))(
+    "F-ROOM-05 E3: %s is no message at a door of one's own, and nothing that an agent sends",
+    (_name, blank) =>
+      story(async (stage) => {
+        const alice = stage.alice();
+        await expect(alice.says(blank)).rejects.toMatchObject({ code: "request_invalid" });
+        const send = { person: OWNER, room: alice.key, text: blank, sessionId: null };
+        await expect(stage.gateway.bridge.send(send)).rejects.toMatchObject({ code: "request_invalid" });
+        expect(stage.sql("SELECT count(*) AS n FROM message")).toEqual([{ n: 0 }]);
+      })(),
+  );
 });

@@ -106,6 +106,21 @@ describe("what a guest may in a shared room", () => {
     }),
   );
 
+  test.each(["@mohe /stop@mohe", "mohe: /stop@MOHE", "＠ｍｏｈｅ，/stop@ｍｏｈｅ", "/stop@mohe", "@mohe /stop"])(
+    "F-ROOM-04 G1 A8 a command is one however often it names the agent: %j",
+    (command) =>
+      inRoom(async (stage, room) => {
+        await room.person("alice").says("@mohe slow 20");
+        await stage.passes(100);
+        await room.person("carol").says(command);
+        await stage.passes(300);
+        expect(last(room)).toContain("Somebody with more rights than yours");
+        await room.person("alice").says(command);
+        await stage.quiets();
+        expect(fates(stage)[0]).toBe("@mohe slow 20: interrupted (stopped)");
+      })(),
+  );
+
   test(
     "F-ROOM-04 A8 a turn that a guest has joined is still the owner's, and one that she has joined is hers",
     inRoom(async (stage, room) => {

@@ -41,6 +41,8 @@ describe("F-DIG-03 a time is read in the unit and form it was written in", () =>
   test("F-DIG-03 D1: with T and without a zone it is local time, as Python writes it", () => {
     expect(timeIn("2025-11-29T12:00:00", NOW)).toBe(local(2025, 11, 29, 12));
     expect(timeIn("2025-11-29T12:00:00.123456", NOW)).toBe(local(2025, 11, 29, 12, 0, 0, 123));
+    expect(timeIn("2025-11-29 12:00:00.123456", NOW)).toBe(local(2025, 11, 29, 12, 0, 0, 123));
+    expect(timeIn("2025-11-29 12:00:00.123", NOW)).toBe(Date.UTC(2025, 10, 29, 12, 0, 0, 123));
   });
 
   test("F-DIG-03 D1: a day alone is its beginning in UTC", () => {

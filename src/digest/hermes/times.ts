@@ -34,7 +34,10 @@ const NUMBER = /^\d{1,30}(?:\.\d{0,30})?(?:e\+?\d{1,2})?$/i;
 const ISO =
   /^(\d{4})-?(\d\d)-?(\d\d)(?:(T| )(\d\d):?(\d\d)(?::?(\d\d)(?:[.,](\d{1,12}))?)?)?(?: ?(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?$/i;
 
-/** Without a zone, T is local time, as Python writes it; a blank, or a day alone, is UTC, as SQLite writes it. NaN for no date. */
+/**
+ * Without a zone, T or six digits of a second are local time, as Python writes it; else a blank, or a day alone, is UTC, as SQLite writes it.
+ * NaN for no date.
+ */
 function isoIn(text: string): number {
   const parts = ISO.exec(text);
   if (parts === null) return Number.NaN;
@@ -46,7 +49,8 @@ function isoIn(text: string): number {
   const isReal = new Date(Date.UTC(...date)).getUTCDate() === date[2] && date[1] < 12 && time[0] < 24 && time[1] < 60;
   if (!isReal) return Number.NaN;
   if (zone !== undefined) return utc - offsetOf(zone);
-  return separator?.toUpperCase() === "T" ? new Date(...date, ...time).getTime() : utc;
+  const isLocal = separator?.toUpperCase() === "T" || fraction.length === 6;
+  return isLocal ? new Date(...date, ...time).getTime() : utc;
 }
 
 function offsetOf(zone: string): number {

@@ -3,6 +3,9 @@
  * the middle of the next turn. A Replay hears that history and knows when all of it was told; a ReplayFilter takes out of a turn what is
  * no answer to its prompt (B10). Words are compared without their white space.
  */
+
+import { cleanText } from "../../message/source.ts";
+import { BRACKETS, isYou } from "../../text/untrusted.ts";
 import type { HistoryLine } from "../runtime.ts";
 import type { Said } from "./updates.ts";
 
@@ -92,11 +95,15 @@ export class ReplayFilter {
     }
     this.#held += text;
     for (;;) {
-      const start = squeezed(this.#held);
+      const [whole, half] = wholeCharacters(this.#held);
+      const clean = cleanText(whole);
+      const mark = ownMark(clean);
+      if (mark === null) return "";
+      const start = squeezed(clean.slice(mark));
       if (start === "" || this.#known.some((reply) => reply.startsWith(start))) return "";
       const told = this.#known.filter((reply) => start.startsWith(reply)).sort((a, b) => b.length - a.length)[0];
       if (told === undefined) return this.#flush();
-      this.#held = behind(this.#held, told.length);
+      this.#held = behind(clean.slice(mark), told.length) + half;
       this.#state = "open";
       this.#hasDropped = true;
     }
@@ -125,13 +132,13 @@ export class ReplayFilter {
 
   /** A whole reply in one piece, where the answer has begun already. */
   #isToldAgain(text: string): boolean {
-    const reply = squeezed(text);
+    const reply = asKnown(text);
     return this.#isExpected && reply.length >= TELLING_LENGTH && this.#known.includes(reply);
   }
 
   /** What was held where something else begins: a reply that was told again, or the beginning of the answer. */
   #release(): string {
-    if (!this.#known.includes(squeezed(this.#held))) return this.#flush();
+    if (!this.#known.includes(asKnown(this.#held))) return this.#flush();
     this.#held = "";
     this.#hasDropped = true;
     return "";
@@ -145,6 +152,28 @@ export class ReplayFilter {
     this.#state = "answer";
     return held;
   }
+}
+
+/** As a reply is stored: cleaned, and without the mark that the agent wrote before it (S6, G2). */
+function asKnown(text: string): string {
+  const clean = cleanText(text);
+  return squeezed(clean.slice(ownMark(clean) ?? 0));
+}
+
+/** The text up to the first half of a character whose other half may still come. */
+function wholeCharacters(text: string): [whole: string, half: string] {
+  const half = /[\uD800-\uDBFF]$/.exec(text)?.[0] ?? "";
+  return [text.slice(0, text.length - half.length), half];
+}
+
+const MARK_BEGUN = new RegExp(`^\\s*[${BRACKETS.open}][^\\n\\${BRACKETS.close}]{0,40}$`, "u");
+const MARK = new RegExp(`^\\s*[${BRACKETS.open}]([^\\n\\${BRACKETS.close}]{0,40})[\\${BRACKETS.close}]\\s*[:：]?`, "u");
+
+/** How long the agent's own mark is that a text begins with, 0 without one; null while one can still come. */
+function ownMark(text: string): number | null {
+  if (MARK_BEGUN.test(text)) return null;
+  const [mark = "", name = ""] = MARK.exec(text) ?? [];
+  return isYou(name) ? mark.length : 0;
 }
 
 function squeezed(text: string): string {

@@ -348,6 +348,16 @@ describe("E3: a failure is typed, keeps what was said, and says what to do", () 
     ["in a choice as a string", { choices: [{ delta: { content: "" }, error: BOOM }] }],
     ["in a list", [{ error: { message: BOOM } }]],
     ["in a list of errors", { errors: [{ message: BOOM }] }],
+    ["flat, in the other spelling", { errorCode: 17, errorMessage: BOOM }],
+    ["under a capital", { Error: { Message: BOOM } }],
+    ["as a list", { error: [{ message: BOOM }] }],
+    ["as a list of strings", { error: [BOOM] }],
+    ["as a number beside its words", { error: 5, message: BOOM }],
+    ["beside a reason", { error: true, reason: BOOM }],
+    ["as a code with other words", { code: 1234, msg: BOOM }],
+    ["as a problem", { type: "about:blank", title: "Internal Server Error", status: 500, detail: BOOM }],
+    ["as not ok", { ok: false, description: BOOM }],
+    ["as its result", { choices: null, base_resp: { status_code: 1008, status_msg: BOOM } }],
     ["as a detail", { detail: BOOM }],
     ["as a list of details", { detail: [{ loc: ["body"], msg: BOOM }] }],
   ])("F-MOD-02 E3: an error in the stream, %s, is told in the server's words", async (_name, chunk) => {
@@ -377,6 +387,17 @@ describe("E3: a failure is typed, keeps what was said, and says what to do", () 
       expect(model.requests[1]?.body.messages.length).toBeLessThan(model.requests[0]?.body.messages.length ?? 0);
     },
   );
+
+  test.each<[string, object]>([
+    ["a good code", { code: 0, message: "ok" }],
+    ["a good status", { code: 200, message: "success", choices: [], usage: null }],
+    ["no error, flat", { error_code: 0, error_msg: "", choices: [] }],
+    ["a good result", { choices: [], base_resp: { status_code: 0, status_msg: "" } }],
+    ["a name only", { id: "1", object: "chat.completion.chunk", status: "in_progress" }],
+  ])("F-MOD-02 O6: an event with %s is no error", async (_name, chunk) => {
+    const { result } = await answerOf(streams({ chunk }, { text: "whole" }, { chunk }, { finish: "stop" }));
+    expect(result).toMatchObject({ outcome: "done", text: "whole" });
+  });
 
   test("F-MOD-02 E3: an event `error` that is no JSON, or empty, is an error with what it says", async () => {
     const { result } = await answerOf(streams({ text: "half" }, { event: "error", data: BOOM }));

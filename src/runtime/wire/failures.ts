@@ -306,7 +306,9 @@ export function createMask(secrets: readonly string[]): (text: string) => string
 type Fields = Readonly<Record<string, unknown>>;
 
 const CODES = ["code", "type", "status", "status_code", "error_code", "error_type"];
-const MESSAGES = ["message", "error_message", "error_msg", "detail", "msg"];
+const MESSAGES = ["message", "error_message", "error_msg", "detail", "msg", "status_msg", "description", "reason"];
+/** Codes that servers give with what is no error. */
+const GOOD = /^(?:|0|2\d\d|ok|success)$/i;
 
 /** An error body in any of the forms servers have; one of another form says nothing. */
 export function readServerError(body: unknown): ServerError {
@@ -319,10 +321,17 @@ export function errorIn(body: unknown): ServerError | null {
   const fields = fieldsOf(body);
   const within = errorWithin(fields);
   if (within !== null || hasChoices(fields)) return within;
-  const isCalledSo = ["object", "type", "status"].some((name) => fields[name] === "error") || fields.error === true;
-  const isFlat = Object.keys(fields).some((name) => name.startsWith("error_")) || fields.success === false;
-  const hasCode = fields.code != null && typeof fields.message === "string";
-  return isCalledSo || isFlat || hasCode ? plainError(fields) : null;
+  const { success, ok, code } = fields;
+  const isCalledSo = ["object", "type", "status", "result"].some((name) => /^error$/i.test(String(fields[name])));
+  const isFlat = Object.entries(fields).some(([name, value]) => /^error(?:_|$)/.test(name) && isFault(value));
+  const hasStatus = ["status", "status_code"].some((name) => /^[45]\d\d$/.test(String(fields[name])));
+  const plain = plainError(fields);
+  const hasCode = isFault(code) && plain.message !== "";
+  return isCalledSo || isFlat || success === false || ok === false || hasStatus || hasCode ? plain : null;
+}
+
+function isFault(value: unknown): boolean {
+  return value === true || ((typeof value === "string" || typeof value === "number") && !GOOD.test(String(value)));
 }
 
 /** Words beside the answer: the reason, if no answer comes. */
@@ -332,15 +341,16 @@ export function remarkIn(body: unknown): ServerError | null {
   return said?.message ? said : null;
 }
 
-/** Under `error`, in a list of them, or in the first choice. */
+/** Under `error`, in a list of them, or in the first choice. COMPAT: MiniMax says under `base_resp` how it went, good or bad. */
 function errorWithin(fields: Fields): ServerError | null {
-  const { error, errors, choices } = fields;
-  const [first] = Array.isArray(errors) ? errors : [errors];
+  const { error, errors, choices, base_resp: outcome } = fields;
   const inChoice = Array.isArray(choices) ? fieldsOf(choices[0]).error : undefined;
-  for (const held of [error, first, inChoice]) {
+  const failed = isFault(fieldsOf(outcome).status_code) ? outcome : undefined;
+  for (const place of [error, errors, failed, inChoice]) {
+    const held: unknown = Array.isArray(place) ? place[0] : place;
     if (typeof held === "string" && held !== "") return { code: codesIn(fields), message: held };
     if (!isRecord(held) || Object.keys(held).length === 0) continue;
-    const inner = errorWithin(held) ?? plainError(held);
+    const inner = errorWithin(fieldsOf(held)) ?? plainError(fieldsOf(held));
     return { ...inner, code: [inner.code, codesIn(fields)].filter((code) => code !== "").join(" ") };
   }
   return null;
@@ -368,10 +378,13 @@ function hasChoices({ choices }: Fields): boolean {
   return Array.isArray(choices) && choices.length > 0;
 }
 
-/** COMPAT: Google's endpoint wraps the object in a list. */
+/** By their names in one form: `errorMessage` is `error_message`. COMPAT: Google's endpoint wraps the object in a list. */
 function fieldsOf(body: unknown): Fields {
   const value: unknown = Array.isArray(body) ? body[0] : body;
-  return isRecord(value) ? value : {};
+  if (!isRecord(value)) return {};
+  return Object.fromEntries(
+    Object.entries(value).map(([name, field]) => [name.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase(), field]),
+  );
 }
 
 /** `retry-after-ms`, or `retry-after` in seconds or as a date. */

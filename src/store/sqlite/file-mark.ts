@@ -80,14 +80,18 @@ export class Marker {
 /** The files that a connection has open, by what they are and not by their names: another one under such a name is none of ours (E5). */
 export class OpenFiles {
   readonly #files: readonly { readonly path: string; readonly is: string | null }[];
+  readonly #leastBytes: number;
 
   /** Once the log is there. */
-  constructor(path: string) {
-    this.#files = [path, `${path}-wal`].map((name) => ({ path: name, is: identity(name) }));
+  constructor({ path, log }: { path: string; log: string }) {
+    this.#files = [path, log].map((name) => ({ path: name, is: identity(name) }));
+    this.#leastBytes = sizeOf(path);
   }
 
-  /** The name under which something else stands, or nothing; null while all is in its place. */
+  /** The name under which something else stands, or nothing; null while all is in its place. We never make a state shorter. */
   get moved(): string | null {
+    const [state] = this.#files;
+    if (sizeOf(state!.path) < this.#leastBytes) return state!.path;
     return this.#files.find(({ path, is }) => identity(path) !== is)?.path ?? null;
   }
 
@@ -107,6 +111,10 @@ export class OpenFiles {
       renameSync(kept, log.path);
     }
   }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function identity(path: string): string | null {

@@ -28,7 +28,7 @@ import { Marker, OpenFiles } from "./file-mark.ts";
 import { GroupCommit, type GroupCommitFile } from "./group-commit.ts";
 import { type GatewayLock, hasBooted, readLock } from "./lock.ts";
 import { SqliteReader } from "./reads.ts";
-import { corrupt, findState } from "./state-file.ts";
+import { corrupt, fileBehind, findState } from "./state-file.ts";
 import { begin, mark, settle } from "./turns.ts";
 
 /** The embedded store: one SQLite file (WAL, synchronous FULL, group commit), one writing process. */
@@ -122,7 +122,11 @@ export function openSqliteStore(options: {
       migrate(db, schemaVersion(db));
       marker.bear();
       lock?.booted();
-      return new SqliteStore(db, options.clock, { files: new OpenFiles(path), marker, onTrouble });
+      return new SqliteStore(db, options.clock, {
+        files: new OpenFiles({ path, log: `${fileBehind(path)}-wal` }),
+        marker,
+        onTrouble,
+      });
     } catch (error) {
       db.close();
       throw error;

@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -73,10 +74,10 @@ function killed(home: string, name: string): string {
 }
 
 /** What the files of a state hold: an empty log holds nothing, and what SQLite shares between processes is made anew. */
-const contentOf = (home: string) =>
+const contentOf = (home: string, state = "state.db") =>
   Object.fromEntries(
     readdirSync(home)
-      .filter((name) => /^state\.db(?!.*-shm$)/.test(name) && statSync(join(home, name)).isFile())
+      .filter((name) => name.startsWith(state) && !name.endsWith("-shm") && statSync(join(home, name)).isFile())
       .map((name) => [name, readFileSync(join(home, name))] as const)
       .filter(([, bytes]) => bytes.length > 0)
       .map(([name, bytes]) => [name, createHash("sha256").update(bytes).digest("hex")]),
@@ -222,6 +223,43 @@ describe("F-STO-01 E5 a state that was there and is not to be read is refused, a
     expect(words(join(left, "state.db"))).toEqual([]);
   });
 
+  /** The state stands elsewhere, and a link leads there; SQLite keeps the log beside the file itself. */
+  const linked = async (): Promise<string> => {
+    const left = await home();
+    mkdirSync(at("disk"));
+    for (const suffix of ["", "-wal"]) renameSync(join(left, `state.db${suffix}`), at(`disk/data.db${suffix}`));
+    symlinkSync("data.db", at("disk/link.db"));
+    symlinkSync("../disk/link.db", join(left, "state.db"));
+    return left;
+  };
+
+  test("F-STO-01 E5 a state behind a link is gone on with", async () => {
+    const left = await linked();
+    await run(left).stop();
+    expect(words(join(left, "state.db"))).toEqual(["one", "two"]);
+  });
+
+  test.each<[string, () => void]>([
+    ["emptied", () => truncateSync(at("disk/data.db"), 0)],
+    ["removed", () => rmSync(at("disk/data.db"))],
+    ["a backup beside its log", () => copyFileSync(at("backup.db"), at("disk/data.db"))],
+  ])("F-STO-01 E5 a state behind a link, %s: refused by its log alone, and set aside with it", async (_, change) => {
+    const left = await linked();
+    rmSync(join(left, "gateway.lock"));
+    change();
+    const before = contentOf(at("disk"), "data.db");
+    for (let time = 0; time < 2; time++)
+      expect(() => run(left)).toThrow(expect.objectContaining({ code: "store_corrupt" }));
+    expect(contentOf(at("disk"), "data.db")).toEqual(before);
+    const lock = acquireLock({ path: join(left, "gateway.lock"), pid: 1, now: 0 });
+    setAside(join(left, "state.db"), new Date());
+    expect(Object.values(contentOf(at("disk"), "data.db"))).toEqual(Object.values(before));
+    lock.forget();
+    lock.release();
+    await run(left).stop();
+    expect(words(join(left, "state.db"))).toEqual([]);
+  });
+
   test("F-STO-01 E5 a state that has lost its version is not begun anew upon", async () => {
     const left = await home();
     const db = new DatabaseSync(join(left, "state.db"));
@@ -320,6 +358,8 @@ describe("F-SEC-11 E5 a state that is moved away or replaced while it is open is
       (state) => ["", "-wal", "-shm"].map((suffix) => renameSync(state + suffix, `${state}.bak${suffix}`)),
     ],
     ["the folder moved", () => renameSync(at("home"), at("elsewhere"))],
+    ["emptied in its place", (state) => truncateSync(state, 0)],
+    ["cut in its place", (state) => truncateSync(state, 8_192)],
   ])("F-SEC-11 E5 %s", async (_, change) => {
     mkdirSync(at("home"));
     const store = openSqliteStore({ path: at("home/state.db"), clock });
@@ -335,6 +375,25 @@ describe("F-SEC-11 E5 a state that is moved away or replaced while it is open is
         message: expect.stringMatching(/state\.db(-wal)? was moved away or replaced/),
       });
     await store.close();
+  });
+
+  test("F-SEC-11 E5 a link that leads elsewhere now, and a log that is gone behind one", async () => {
+    for (const change of [
+      () => [
+        rmSync(at("state.db")),
+        copyFileSync(at("data.db"), at("other.db")),
+        symlinkSync("other.db", at("state.db")),
+      ],
+      () => rmSync(at("data.db-wal")),
+    ]) {
+      for (const name of readdirSync(folder.path)) rmSync(at(name));
+      symlinkSync("data.db", at("state.db"));
+      const store = openSqliteStore({ path: at("state.db"), clock });
+      await say(store, "before");
+      change();
+      await expect(say(store, "after")).rejects.toMatchObject({ code: "store_unavailable" });
+      await store.close();
+    }
   });
 
   test("F-SEC-11 E5 put back, it goes on, and nothing of what was refused is in it", async () => {

@@ -1,4 +1,15 @@
-import { closeSync, existsSync, openSync, readSync, renameSync, type Stats, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  readSync,
+  renameSync,
+  type Stats,
+  statSync,
+} from "node:fs";
+import { dirname, resolve } from "node:path";
 import { TertuliaError } from "../../errors.ts";
 import { type FileMark, isForeignMark, isNextMark, isSameMark } from "./file-mark.ts";
 
@@ -31,15 +42,26 @@ interface Log {
   readonly marks: readonly FileMark[];
 }
 
+const MOST_LINKS = 40;
+
+/** Where links from a path lead, also where nothing stands there: SQLite keeps the log beside the file itself. */
+export function fileBehind(path: string): string {
+  let file = path;
+  for (let links = 0; links < MOST_LINKS && lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink(); links++)
+    file = resolve(dirname(file), readlinkSync(file));
+  return file;
+}
+
 /**
  * Whether there is a state. `hasBooted`: a gateway has begun with one here; `isHeld`: one runs, and its log is its own.
  * Throws `store_corrupt` where there was a state that is not there any more, or what is there is none.
  */
 export function findState(path: string, { hasBooted, isHeld }: { hasBooted: boolean; isHeld: boolean }): boolean {
   const file = statSync(path, { throwIfNoEntry: false });
+  const log = `${fileBehind(path)}-wal`;
   if (file === undefined || (file.isFile() && file.size === 0)) {
     const what = file === undefined ? "is gone" : "is empty";
-    if (existsSync(`${path}-wal`)) throw corrupt(`${path} ${what}, but its log is there: it holds what was said last.`);
+    if (existsSync(log)) throw corrupt(`${path} ${what}, but its log is there: it holds what was said last.`);
     if (hasBooted) throw corrupt(`${path} ${what}, but there was a state here.`);
     return false;
   }
@@ -47,14 +69,14 @@ export function findState(path: string, { hasBooted, isHeld }: { hasBooted: bool
   const header = headerOf(path);
   if (header === null) throw corrupt(`${path} is damaged or is not a Tertulia database.`);
   if (isForeignMark(header.mark)) throw corrupt(`${path} is the database of another program.`);
-  if (!isHeld) requireOwnLog(path, file, header);
+  if (!isHeld) requireOwnLog({ path, log }, file, header);
   return true;
 }
 
-function requireOwnLog(path: string, file: Stats, header: Header): void {
-  const log = logOf(`${path}-wal`);
+function requireOwnLog({ path, log: logPath }: { path: string; log: string }, file: Stats, header: Header): void {
+  const log = logOf(logPath);
   if (log !== null && !isLogOf(header, log))
-    throw corrupt(`${path}-wal is the log of another file than ${path}: one of them was replaced.`);
+    throw corrupt(`${logPath} is the log of another file than ${path}: one of them was replaced.`);
   if (isCut(header, file.size, log)) throw corrupt(`${path} is damaged: it was cut short.`);
 }
 
@@ -140,7 +162,8 @@ function withFile<T>(path: string, use: (read: (at: number, bytes: number) => Bu
 }
 
 /** Moves the state with its log to a name that says when, so that SQLite finds them together there. Returns what was moved: from, to. */
-export function setAside(path: string, now: Date): readonly (readonly [from: string, to: string])[] {
+export function setAside(state: string, now: Date): readonly (readonly [from: string, to: string])[] {
+  const path = fileBehind(state);
   const day = now
     .toISOString()
     .replace(/\.\d+Z$/, "")
