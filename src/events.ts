@@ -1,7 +1,9 @@
 import { EventEmitter } from "node:events";
 import type { Author, Message } from "./message/message.ts";
 import type { OpenedHow, RuntimePoolEvent } from "./runtime/runtime.ts";
-import type { BindingRow, DeliveryReport, DeliveryRow, Turn } from "./store/store.ts";
+import type { DeliveryReport } from "./store/port.ts";
+import type { BindingRow, DeliveryRow } from "./store/rows.ts";
+import type { Turn } from "./store/turns.ts";
 
 /** Where an event belongs: its conversation, and the home of the session it happened in (they differ while bound). */
 export interface EventPlace {

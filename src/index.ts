@@ -18,4 +18,4 @@ export { describeSource, type Source } from "./message/source.ts";
 export { sourceFromJson, sourceToJson } from "./message/source-json.ts";
 export type { Target } from "./message/target.ts";
 export type { AgentSession, Runtime, TurnEvent, TurnInput, TurnResult } from "./runtime/runtime.ts";
-export type { Store } from "./store/store.ts";
+export type { Store } from "./store/port.ts";

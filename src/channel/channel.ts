@@ -1,7 +1,7 @@
 import type { PlatformEvent } from "../message/platform-event.ts";
 import type { Platform, Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
-import type { AdmitOutcome, InboundEvent } from "../store/store.ts";
+import type { AdmitOutcome, InboundEvent } from "../store/events.ts";
 
 /**
  * Channel: the connector for one account on one platform. It hands in what it hears and acknowledges its platform only when

@@ -3,7 +3,7 @@ import { type NextContext, nextContextOf } from "../context/next-context.ts";
 import { LOCAL_DOORS } from "../context/settings.ts";
 import { doorOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
-import type { StoreReader } from "../store/store.ts";
+import type { ContextReader, ConversationReader } from "../store/readers.ts";
 import { randomIds } from "../util/ids.ts";
 import { roomKey } from "./chat/door.ts";
 import { readToken } from "./client.ts";
@@ -36,7 +36,11 @@ export async function context(name: string, { json, ...flags }: ContextFlags): P
 }
 
 /** Without a gateway nobody knows of other doors than those that every gateway has. */
-async function contextInFile(config: Config, reader: StoreReader, key: string): Promise<NextContext | null> {
+async function contextInFile(
+  config: Config,
+  reader: ContextReader & ConversationReader,
+  key: string,
+): Promise<NextContext | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
   const facts = { platforms: LOCAL_DOORS, secret: readToken(config.files.token) ?? "" };

@@ -1,7 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { type Digest, readDigest, settingsFrom } from "../digest/digest.ts";
 import { createOwnTalks, DIGEST_PERSON } from "../digest/own-talks.ts";
-import type { SessionsOfOthers } from "../store/store.ts";
+import type { SessionsOfOthers } from "../store/rows.ts";
 import { readState } from "./state.ts";
 
 /** The digest of our own store: the running gateway's, or that of its file; null where there is neither. */

@@ -9,7 +9,9 @@ import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { findRoom } from "../intake/local-doors.ts";
 import { describeSource, isLocalDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
-import type { AdmitRules, BindingRow, ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
+import type { AdmitRules } from "../store/events.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { BindingRow, ConversationRow, SessionRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
 import type { Client } from "./client.ts";
 import { output } from "./output.ts";
@@ -165,7 +167,7 @@ async function conversationByGateway(client: Client, key: string): Promise<Found
   return { conversation: found.conversation, bindings };
 }
 
-async function conversationInFile(reader: StoreReader, key: string): Promise<Found | null> {
+async function conversationInFile(reader: ConversationReader, key: string): Promise<Found | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
   const bindings = [];

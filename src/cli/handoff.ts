@@ -2,7 +2,7 @@ import type { Config } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
-import type { BindingRow } from "../store/store.ts";
+import type { BindingRow } from "../store/rows.ts";
 import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
 import { agentOf, roomName } from "./chat/door.ts";

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
-import type { BindingRow } from "../store/store.ts";
+import type { BindingRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
 import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";

@@ -2,7 +2,7 @@ import type { Config } from "../config/config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { HandleStatus } from "../runtime/runtime-pool.ts";
-import type { ConversationRow, EntryRow, SessionRow } from "../store/store.ts";
+import type { ConversationRow, EntryRow, SessionRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
 import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";

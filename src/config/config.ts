@@ -13,7 +13,7 @@ import { isTimeZone, policyFor, type ResetPolicy } from "../conversation/reset-p
 import { DEFAULT_KEY_RULES, sessionKeyFor } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
 import { accountId, type ChatType, type Platform, type Source } from "../message/source.ts";
-import type { AdmitRules } from "../store/store.ts";
+import type { AdmitRules } from "../store/events.ts";
 import { isRecord } from "../util/is-record.ts";
 import type { Proxies } from "../util/outgoing.ts";
 import { check, problemAt, refusal } from "./complaint.ts";

@@ -18,7 +18,7 @@ import { expectGolden } from "../../test/support/golden.ts";
 import { buildSessionKey } from "../conversation/session-key.ts";
 import type { Author } from "../message/message.ts";
 import { PLATFORMS, type Source } from "../message/source.ts";
-import type { EntryRow } from "../store/store.ts";
+import type { EntryRow } from "../store/rows.ts";
 import { quoteUntrusted } from "../text/untrusted.ts";
 import { createIdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";

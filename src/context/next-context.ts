@@ -1,5 +1,6 @@
 import { rulesFor, runtimeOf } from "../config/config.ts";
-import type { ConversationRow, StoreReader } from "../store/store.ts";
+import type { ContextReader } from "../store/readers.ts";
+import type { ConversationRow } from "../store/rows.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { asSeenBy, type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";
 
@@ -17,7 +18,7 @@ export interface NextContext {
 /** Writes nothing. `nonce` is the code in the block's delimiters; each turn has its own. */
 export async function nextContextOf(
   conversation: ConversationRow,
-  options: ContextOptions & { reader: StoreReader; now: number; nonce: string },
+  options: ContextOptions & { reader: ContextReader; now: number; nonce: string },
 ): Promise<NextContext> {
   const { config, reader, now } = options;
   const { agent, key, id } = conversation;

@@ -1,5 +1,5 @@
 import type { Source } from "../message/source.ts";
-import type { Note } from "../store/store.ts";
+import type { Note } from "../store/rows.ts";
 import { nameInMark, oneLine, quoteUntrusted } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
 import { localMinute } from "./local-time.ts";

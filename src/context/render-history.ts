@@ -1,6 +1,6 @@
 import type { Message } from "../message/message.ts";
 import type { HistoryLine } from "../runtime/runtime.ts";
-import type { EntryRow } from "../store/store.ts";
+import type { EntryRow } from "../store/rows.ts";
 import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "../text/untrusted.ts";
 import type { Speakers } from "./speakers.ts";
 

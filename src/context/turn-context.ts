@@ -4,7 +4,8 @@ import { hasSeveralSpeakers, parseSessionKey } from "../conversation/session-key
 import type { Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
 import type { Exchange, OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
-import type { EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
+import type { ContextReader, TurnMaterial } from "../store/readers.ts";
+import type { EntryRow } from "../store/rows.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { createIdMask } from "./id-mask.ts";
 import { renderEntry, renderWords, type Showing } from "./render-history.ts";
@@ -28,7 +29,7 @@ export interface ContextOptions {
 /** The request that opens an agent: the stable part and, for an agent without the session, the transcript so far, bounded. */
 export async function openRequestFor(
   material: TurnMaterial,
-  options: ContextOptions & { reader: StoreReader; runtime: Runtime; signal: AbortSignal },
+  options: ContextOptions & { reader: ContextReader; runtime: Runtime; signal: AbortSignal },
 ): Promise<OpenRequest> {
   const { reader, runtime, signal } = options;
   const ref = material.runtimeState?.ref;
@@ -44,11 +45,7 @@ export async function openRequestFor(
 }
 
 /** The material for this runtime (B7): the entries that it has not seen, and its own reference to the session. */
-export async function asSeenBy(
-  runtime: string,
-  material: TurnMaterial,
-  reader: Pick<StoreReader, "seenBy">,
-): Promise<TurnMaterial> {
+export async function asSeenBy(runtime: string, material: TurnMaterial, reader: ContextReader): Promise<TurnMaterial> {
   if (material.runtimeState === null || material.runtimeState.runtime === runtime) return material;
   const { session, throughEntry } = material;
   return { ...material, ...(await reader.seenBy({ sessionId: session.id, runtime, throughEntry })) };
@@ -57,7 +54,7 @@ export async function asSeenBy(
 /** The session's exchanges. A prompt that another runtime got also holds what that one had missed: only the messages count here (B7). */
 async function exchangesOf(
   material: TurnMaterial,
-  options: ContextOptions & { reader: StoreReader; runtime: Runtime },
+  options: ContextOptions & { reader: ContextReader; runtime: Runtime },
 ): Promise<readonly Exchange[]> {
   const { reader, runtime } = options;
   const sessionId = material.session.id;
@@ -73,7 +70,7 @@ async function exchangesOf(
 }
 
 /** The lines that a conversation without a name was seeded with. */
-async function seedsOf(material: TurnMaterial, reader: StoreReader): Promise<Primer> {
+async function seedsOf(material: TurnMaterial, reader: ContextReader): Promise<Primer> {
   if (material.home.kind !== "once") return { total: 0, lines: [] };
   const entries = await reader.transcript({ sessionId: material.session.id, after: 0, limit: SEEDS });
   const lines = entries.filter(isSeed).map(({ role, text }) => ({ role, text }));
@@ -94,7 +91,7 @@ export function stablePartOf(material: TurnMaterial, options: ContextOptions): s
   );
 }
 
-async function primerOf(material: TurnMaterial, options: ContextOptions & { reader: StoreReader }): Promise<Primer> {
+async function primerOf(material: TurnMaterial, options: ContextOptions & { reader: ContextReader }): Promise<Primer> {
   if (material.earlier === 0) return { total: 0, lines: [] };
   const entries = await options.reader.transcript({
     sessionId: material.session.id,

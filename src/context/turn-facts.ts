@@ -1,7 +1,8 @@
 import type { Role } from "../conversation/person.ts";
 import type { Author, Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
-import type { BoundBy, Note } from "../store/store.ts";
+import type { Note } from "../store/rows.ts";
+import type { BoundBy } from "../store/turns.ts";
 import { encloseFacts } from "../text/prompt-words.ts";
 import { linesOf, quoteUntrusted, shorten } from "../text/untrusted.ts";
 import { conversationLine, doorLine } from "./door-line.ts";

@@ -1,4 +1,5 @@
-import type { Claim, Settled, Turn, TurnSignal } from "../store/store.ts";
+import type { Claim } from "../store/port.ts";
+import type { Settled, Turn, TurnSignal } from "../store/turns.ts";
 
 /**
  * Engine: who runs a session's turns now, and who holds a channel account. The unit is the session id. The local engine is

@@ -3,7 +3,8 @@ import { type NextContext, nextContextOf } from "../context/next-context.ts";
 import type { GatewayFacts } from "../context/settings.ts";
 import { type AgentState, agentStateOf } from "../conversation/agent-state.ts";
 import { TertuliaError } from "../errors.ts";
-import type { ConversationRow, ImportResult, KeepChange } from "../store/store.ts";
+import type { ImportResult, KeepChange } from "../store/keep.ts";
+import type { ConversationRow } from "../store/rows.ts";
 import type { GatewayParts } from "../turn/parts.ts";
 import type { RuntimeSet } from "./runtime-set.ts";
 

@@ -4,7 +4,8 @@ import type { Config } from "../config/config.ts";
 import type { Person } from "../conversation/person.ts";
 import { sessionOfToken } from "../conversation/session-token.ts";
 import { TertuliaError } from "../errors.ts";
-import type { SessionRow, StoreReader } from "../store/store.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { SessionRow } from "../store/rows.ts";
 import { isForwardingHeader } from "./forwarding.ts";
 
 /** What is known of a request before it is believed. */
@@ -24,7 +25,7 @@ export interface RequestFacts {
 export interface TokenGround {
   readonly config: Config;
   readonly ownerToken: string;
-  readonly reader: Pick<StoreReader, "session">;
+  readonly reader: Pick<ConversationReader, "session">;
 }
 
 /** Who calls, and how far that reaches. */

@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
-import type { SessionRow, StoreReader } from "../store/store.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { SessionRow } from "../store/rows.ts";
 import { findRoom, ownDoorOf, type RoomOfAgent } from "./local-doors.ts";
 
 /**
@@ -10,7 +11,7 @@ import { findRoom, ownDoorOf, type RoomOfAgent } from "./local-doors.ts";
 export async function isInReach(
   { ref: { key }, rules }: RoomOfAgent,
   session: SessionRow,
-  { config, reader }: { readonly config: Config; readonly reader: StoreReader },
+  { config, reader }: { readonly config: Config; readonly reader: ConversationReader },
 ): Promise<boolean> {
   if (key === session.homeKey) return true;
   const person = await personOf(key, reader);
@@ -20,7 +21,7 @@ export async function isInReach(
 }
 
 /** Whose direct chat a key names; null for nobody's in particular, undefined for no direct chat. */
-async function personOf(key: string, reader: StoreReader): Promise<string | null | undefined> {
+async function personOf(key: string, reader: ConversationReader): Promise<string | null | undefined> {
   const parts = parseSessionKey(key);
   if (parts.form === "person") return parts.personId;
   if (parts.form !== "chat" || parts.chatType !== "dm") return undefined;
@@ -31,7 +32,7 @@ async function personOf(key: string, reader: StoreReader): Promise<string | null
 async function isHome(
   key: string,
   { agent }: SessionRow,
-  { config, reader }: { readonly config: Config; readonly reader: StoreReader },
+  { config, reader }: { readonly config: Config; readonly reader: ConversationReader },
 ): Promise<boolean> {
   const room = config.agents[agent]?.homeRoom;
   if (room !== undefined && findRoom(config, { room, agent }).ref.key === key) return true;

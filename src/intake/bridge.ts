@@ -5,16 +5,10 @@ import { titleOf } from "../conversation/title.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import { cleanText, isBlank } from "../message/source.ts";
 import type { Runtime } from "../runtime/runtime.ts";
-import type {
-  AdmitOutcome,
-  BindingRow,
-  ConversationRef,
-  InboundEvent,
-  SendEvent,
-  SessionRow,
-  StoreReader,
-  Turn,
-} from "../store/store.ts";
+import type { AdmitOutcome, ConversationRef, InboundEvent, SendEvent } from "../store/events.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { BindingRow, SessionRow } from "../store/rows.ts";
+import type { Turn } from "../store/turns.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { Log } from "../util/log.ts";
@@ -62,7 +56,7 @@ export interface JobRequest {
 
 export interface BridgeOptions {
   readonly config: () => Config;
-  readonly store: StoreReader;
+  readonly store: ConversationReader;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Log;

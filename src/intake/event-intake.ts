@@ -6,7 +6,9 @@ import type { Author } from "../message/message.ts";
 import type { Platform } from "../message/source.ts";
 import type { Outbox } from "../reply/outbox.ts";
 import type { RuntimePool } from "../runtime/runtime-pool.ts";
-import type { AdmitOutcome, Claim, DeliveryRow, InboundEvent, Landed, Store } from "../store/store.ts";
+import type { AdmitOutcome, InboundEvent } from "../store/events.ts";
+import type { Claim, Store } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
 import { deliveryText } from "../text/render-notice.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
@@ -135,7 +137,7 @@ export class EventIntake {
     if (outcome.kind === "cleared") events.emit("binding:changed", { conversationKey: outcome.key, binding: null });
   }
 
-  #handOn(deliveries: readonly DeliveryRow[], at: Pick<Landed, "conversationId" | "key">): void {
+  #handOn(deliveries: readonly DeliveryRow[], at: { readonly conversationId: number; readonly key: string }): void {
     for (const delivery of deliveries) {
       this.#options.events.emit("delivery:written", {
         delivery,

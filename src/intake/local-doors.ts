@@ -25,11 +25,10 @@ import type {
   AdmitRules,
   CommandEvent,
   ConversationRef,
-  ConversationRow,
-  DeliveryRow,
   MessageEvent,
   RequestKey,
-} from "../store/store.ts";
+} from "../store/events.ts";
+import type { ConversationRow, DeliveryRow } from "../store/rows.ts";
 import { renderNotice } from "../text/render-notice.ts";
 import { answerCommand, type CommandMeans, isOwnersAlone, runtimeAt } from "../turn/command/answer-command.ts";
 import type { IdSource } from "../util/ids.ts";

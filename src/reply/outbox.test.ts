@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createManualClock } from "../../test/support/manual-clock.ts";
-import type { DeliveryRow, Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
 import { silentLog } from "../util/log.ts";
 import { Outbox } from "./outbox.ts";
 

@@ -1,7 +1,8 @@
 import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
 import { asTertuliaError } from "../errors.ts";
 import type { Target } from "../message/target.ts";
-import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
+import type { Claim, DeliveryReport, Store } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
 import { originIdOf } from "../text/origin-id.ts";
 import { deliveryText } from "../text/render-notice.ts";
 import type { Clock } from "../util/clock.ts";

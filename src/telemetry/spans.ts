@@ -7,7 +7,9 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import type { DeliveryReport, DeliveryRow, Turn } from "../store/store.ts";
+import type { DeliveryReport } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn } from "../store/turns.ts";
 import type { TurnLine, TurnTimings } from "./turn-timings.ts";
 
 /** Turns whose deliveries are waited for, at most. */

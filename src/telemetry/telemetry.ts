@@ -1,6 +1,9 @@
 import type { EventBus, Step } from "../events.ts";
 import type { RuntimePool } from "../runtime/runtime-pool.ts";
-import type { DeliveryReport, DeliveryRow, StoreReader, Turn } from "../store/store.ts";
+import type { DeliveryReport } from "../store/port.ts";
+import type { StatusReader } from "../store/readers.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn } from "../store/turns.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -14,7 +17,7 @@ export interface TelemetryOptions {
   readonly events: EventBus;
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Pick<StoreReader, "openCounts">;
+  readonly store: StatusReader;
   readonly pool: Pick<RuntimePool, "list">;
   readonly turns: { readonly running: number };
 }

@@ -1,6 +1,6 @@
 import type { Step } from "../events.ts";
 import type { OpenedHow } from "../runtime/runtime.ts";
-import type { Turn } from "../store/store.ts";
+import type { Turn } from "../store/turns.ts";
 import type { Outcome } from "./metrics.ts";
 
 /** The times of one turn on its way through the gateway, gathered step by step. All are epoch ms. */

@@ -5,7 +5,7 @@ import { type EventPlace, withoutPrompt } from "../events.ts";
 import { promptOf } from "../runtime/prompt.ts";
 import type { Runtime, TurnEvent, TurnInput, TurnResult } from "../runtime/runtime.ts";
 import type { Lease, RuntimePool } from "../runtime/runtime-pool.ts";
-import type { TurnMaterial } from "../store/store.ts";
+import type { TurnMaterial } from "../store/readers.ts";
 import { logFault } from "../util/log.ts";
 import { cleanAside, cleanResult, WordStream } from "./agent-words.ts";
 import { type ShownMarks, shownMarks } from "./leading-mark.ts";

@@ -1,7 +1,8 @@
 import type { Authority } from "../conversation/person.ts";
 import type { GatewayEvents } from "../events.ts";
 import type { PermissionOption } from "../runtime/runtime.ts";
-import type { DeliveryRow, Turn, TurnMark } from "../store/store.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn, TurnMark } from "../store/turns.ts";
 import type { GatewayParts } from "./parts.ts";
 import { OpenQuestions, type PermissionQuestion } from "./permission.ts";
 

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { EventBus } from "../events.ts";
-import type { Claim, Store } from "../store/store.ts";
+import type { Claim, Store } from "../store/port.ts";
 import type { Clock } from "../util/clock.ts";
 import type { IdSource } from "../util/ids.ts";
 import type { Log } from "../util/log.ts";

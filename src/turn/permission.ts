@@ -2,7 +2,7 @@ import type { Person } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
 import type { TurnEvent } from "../runtime/runtime.ts";
-import type { Turn } from "../store/store.ts";
+import type { Turn } from "../store/turns.ts";
 import { oneLine } from "../text/untrusted.ts";
 import { describeSpan } from "../util/span.ts";
 

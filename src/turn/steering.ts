@@ -1,7 +1,7 @@
 import type { GatewayFacts } from "../context/settings.ts";
 import { steeredText } from "../context/turn-context.ts";
 import type { AgentSession } from "../runtime/runtime.ts";
-import type { TurnMaterial } from "../store/store.ts";
+import type { TurnMaterial } from "../store/readers.ts";
 import { logFault } from "../util/log.ts";
 import type { LiveTurn } from "./live-turn.ts";
 import type { GatewayParts } from "./parts.ts";

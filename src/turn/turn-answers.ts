@@ -1,13 +1,14 @@
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
-import type { Settled, StoreReader, TurnAnswer } from "../store/store.ts";
+import type { TurnAnswer, TurnReader } from "../store/readers.ts";
+import type { Settled } from "../store/turns.ts";
 
 /** TurnAnswers: the callers who wait for the end of a turn. A turn that has ended already is read from the store. */
 export class TurnAnswers {
-  readonly #reader: StoreReader;
+  readonly #reader: TurnReader;
   readonly #waiting = new Map<number, PromiseWithResolvers<TurnAnswer>[]>();
 
-  constructor(reader: StoreReader) {
+  constructor(reader: TurnReader) {
     this.#reader = reader;
   }
 

@@ -1,5 +1,5 @@
 import { type ErrorCode, isErrorCode, TertuliaError } from "../errors.ts";
-import type { TurnAnswer } from "../store/store.ts";
+import type { TurnAnswer } from "../store/readers.ts";
 import { withAdvice } from "../text/advice.ts";
 import { renderNotice } from "../text/render-notice.ts";
 

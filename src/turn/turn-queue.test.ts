@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createManualClock } from "../../test/support/manual-clock.ts";
-import type { BeginResult, Store, Turn } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { BeginResult, Turn } from "../store/turns.ts";
 import { TurnQueue } from "./turn-queue.ts";
 
 test("T2 T4 a turn that admit begins while its session is being looked at is run", async () => {

@@ -1,5 +1,6 @@
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { BeginResult, Claim, Recovery, Store, Turn } from "../store/store.ts";
+import type { Claim, Store } from "../store/port.ts";
+import type { BeginResult, Recovery, Turn } from "../store/turns.ts";
 import type { Clock } from "../util/clock.ts";
 
 /** When a session is looked at again after the store could not be written. */

@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import type { GatewayEvents } from "../events.ts";
-import type { Settled, Turn } from "../store/store.ts";
+import type { Settled, Turn } from "../store/turns.ts";
 import { logFault } from "../util/log.ts";
 import type { OpenQuestion } from "./command/command.ts";
 import { LiveTurn, type StopReason } from "./live-turn.ts";

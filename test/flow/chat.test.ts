@@ -8,7 +8,7 @@ import { connect } from "../../src/cli/client.ts";
 import { type Config, loadConfig } from "../../src/config/config.ts";
 import { doorOf } from "../../src/conversation/door.ts";
 import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
-import type { ConversationRow } from "../../src/store/store.ts";
+import type { ConversationRow } from "../../src/store/rows.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { temporaryFolder } from "../support/store.ts";
 

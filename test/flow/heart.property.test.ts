@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { asTertuliaError } from "../../src/errors.ts";
-import type { AdmitResult } from "../../src/store/store.ts";
+import type { AdmitResult } from "../../src/store/events.ts";
 import { type Door, Story } from "../support/harness.ts";
 import { HeartModel } from "../support/heart-model.ts";
 import { type Committed, type Death, VERBS } from "../support/mortal-store.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { TurnAnswer } from "../../src/store/store.ts";
+import type { TurnAnswer } from "../../src/store/readers.ts";
 import { renderNotice } from "../../src/text/render-notice.ts";
 import { turnProblem } from "../../src/turn/turn-problem.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";

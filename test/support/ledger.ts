@@ -1,5 +1,6 @@
 import { buildSessionKey, localDoorChatId } from "../../src/conversation/session-key.ts";
-import type { EntryRow, MessageFate, SessionRow } from "../../src/store/store.ts";
+import type { MessageFate } from "../../src/store/readers.ts";
+import type { EntryRow, SessionRow } from "../../src/store/rows.ts";
 import { type Call, type Exchange, exchange, fetchJson, listen, type Reply } from "./http-client.ts";
 
 /**

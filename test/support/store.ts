@@ -7,7 +7,7 @@ import { DEFAULT_RESET_POLICY } from "../../src/conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, localDoorChatId } from "../../src/conversation/session-key.ts";
 import type { Platform, Source } from "../../src/message/source.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitRules, MessageEvent } from "../../src/store/store.ts";
+import type { AdmitRules, MessageEvent } from "../../src/store/events.ts";
 
 /** A fresh folder, and the way to remove it. */
 export function temporaryFolder(): { path: string; remove(): void } {

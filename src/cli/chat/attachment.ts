@@ -3,7 +3,7 @@ import type { MessageReport, Posted, Question, Shown, Transcript } from "../../c
 import { asTertuliaError } from "../../errors.ts";
 import type { SayKind } from "../../intake/local-doors.ts";
 import { cleanText } from "../../message/source.ts";
-import type { BindingRow, ConversationRow, EntryRow } from "../../store/store.ts";
+import type { BindingRow, ConversationRow, EntryRow } from "../../store/rows.ts";
 import { type Client, isAway, pause, type StreamItem } from "../client.ts";
 
 const RETRY_MS = 1_000;

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { asTertuliaError } from "../../errors.ts";
-import type { EntryRow } from "../../store/store.ts";
+import type { EntryRow } from "../../store/rows.ts";
 import { systemClock } from "../../util/clock.ts";
 import { pause } from "../client.ts";
 import { SignOfLife } from "../sign-of-life.ts";

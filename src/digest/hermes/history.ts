@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { titleOf } from "../../conversation/title.ts";
 import { cleanText } from "../../message/source.ts";
-import type { ForeignSession, ImportedMessage, ImportedSession } from "../../store/store.ts";
+import type { ImportedMessage, ImportedSession } from "../../store/keep.ts";
+import type { ForeignSession } from "../../store/rows.ts";
 import { isNoise, isSilent, NOISE } from "../digest.ts";
 import { HermesRows, type ReadRow, type Skipped } from "./rows.ts";
 import { type HermesSession, type Judged, judge, readSessions, type SessionState } from "./sessions.ts";

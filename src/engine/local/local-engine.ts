@@ -1,4 +1,5 @@
-import type { Claim, Settled, Store, Turn, TurnSignal } from "../../store/store.ts";
+import type { Claim, Store } from "../../store/port.ts";
+import type { Settled, Turn, TurnSignal } from "../../store/turns.ts";
 import type { Engine, EngineHandlers } from "../engine.ts";
 
 /** One process owns every session: its epoch is the store's boot counter. */

@@ -4,7 +4,7 @@ import type { Gateway } from "../../gateway/gateway.ts";
 import type { Said, SayRequest } from "../../intake/local-doors.ts";
 import { ownDoorOf } from "../../intake/local-doors.ts";
 import { cleanText } from "../../message/source.ts";
-import type { TurnAnswer } from "../../store/store.ts";
+import type { TurnAnswer } from "../../store/readers.ts";
 import { deliveryText, renderNotice } from "../../text/render-notice.ts";
 import { exceptSilence } from "../../text/silence.ts";
 import { turnProblem } from "../../turn/turn-problem.ts";

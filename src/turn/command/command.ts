@@ -4,12 +4,14 @@ import type { Speaker } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Source } from "../../message/source.ts";
 import type { PermissionOption } from "../../runtime/runtime.ts";
-import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
+import type { CommandEvent } from "../../store/events.ts";
+import type { ConversationReader, TurnReader } from "../../store/readers.ts";
+import type { ConversationRow } from "../../store/rows.ts";
 
 /** The facts that a slash command reads. It changes nothing itself: `admit` carries out the effect that it returns. */
 export interface CommandContext {
   readonly config: Config;
-  readonly reader: StoreReader;
+  readonly reader: TurnReader & ConversationReader;
   readonly agent: string;
   /** The agent as it is described to the speaker (R5). */
   readonly about: AgentFacts;

@@ -1,5 +1,5 @@
 import { doorOf } from "../../conversation/door.ts";
-import type { SessionRow } from "../../store/store.ts";
+import type { SessionRow } from "../../store/rows.ts";
 import { when } from "../../util/when.ts";
 import { type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 

@@ -1,6 +1,6 @@
 import { rulesFor } from "../../config/config.ts";
 import { bindingFault, bindingState, isAmongOwn, type Readers } from "../../conversation/binding.ts";
-import type { BindingRow, ConversationRow, SessionRow } from "../../store/store.ts";
+import type { BindingRow, ConversationRow, SessionRow } from "../../store/rows.ts";
 import type { CommandContext } from "./command.ts";
 
 /** The session that a conversation speaks in now: the bound one, the configured one, or its own (H4). */

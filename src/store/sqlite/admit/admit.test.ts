@@ -1,19 +1,19 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createManualClock } from "../../../test/support/manual-clock.ts";
-import { ownDoor, RULES, said, temporaryFolder } from "../../../test/support/store.ts";
-import { type Authority, isAtLeast, type Role } from "../../conversation/person.ts";
+import { createManualClock } from "../../../../test/support/manual-clock.ts";
+import { ownDoor, RULES, said, temporaryFolder } from "../../../../test/support/store.ts";
+import { type Authority, isAtLeast, type Role } from "../../../conversation/person.ts";
 import type {
   AdmitBatch,
   AdmitOutcome,
   BindEvent,
-  Claim,
   ConversationRef,
   InboundEvent,
   JobEvent,
   SendEvent,
-} from "../store.ts";
-import { openSqliteStore, type SqliteStore } from "./sqlite-store.ts";
+} from "../../events.ts";
+import type { Claim } from "../../port.ts";
+import { openSqliteStore, type SqliteStore } from "../sqlite-store.ts";
 
 const clock = createManualClock(1_700_000_000_000);
 let folder: ReturnType<typeof temporaryFolder>;
