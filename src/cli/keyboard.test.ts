@@ -54,6 +54,13 @@ test.each([
     [`${paste("1")}x${paste("2\n")}\r`],
     ["paste 1", "keys x", "paste 2", "keys \\r"],
   ],
+  [
+    "F-TTY-02 lines with a form feed, a bell, a zero byte",
+    ["a\f\r\u0007/new\r1\0\r"],
+    ["paste a\n/new\n1\ufffd", "keys \\r"],
+  ],
+  ["F-TTY-02 lines in colours", ["\u001b[1;31ma\u001b[0m\r/new\r"], ["paste [1;31ma[0m\n/new", "keys \\r"]],
+  ["F-TTY-02 lines that end as Unicode ends them", ["a\u2028/new\r"], ["paste a\u2028/new", "keys \\r"]],
   ["several lines together", ["1\r2\r\r3"], ["paste 1\n2\n\n3"]],
   ["several lines together with the last end", ["1\r2\r"], ["paste 1\n2", "keys \\r"]],
   ["lines that come in pieces", ["one\r", "two\r", "three"], ["paste one\ntwo\nthree"]],

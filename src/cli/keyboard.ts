@@ -130,7 +130,13 @@ function waitAfter(text: string): number {
   return isEndOfLine || text === "\r" || /\u001b(?:\[(?:20?0?)?)?$/.test(text) ? SAME_MOMENT_MS : 0;
 }
 
+/** Colours, as what another program printed has them. */
+const COLOURS = /\u001b\[[\d;]*m/g;
+/** Control characters that are keys here: what comes with one of them was typed. Others stand in texts: a form feed, a bell, a zero byte. */
+const KEY = /[^\P{Cc}\t\r\n\0\u0007\v\f\u0080-\u009f]/u;
+
 /** A line end with more behind it, and no key among it: nobody types that in one moment. */
 function isSeveralLines(text: string): boolean {
-  return /[\r\n][^\r\n]+(?:[\r\n]|$)/.test(text.replace(/^[\r\n]+(?=[^\r\n]+$)/, "")) && !/[^\P{Cc}\t\r\n]/u.test(text);
+  const plain = text.replace(COLOURS, "").replace(/[\u2028\u2029]/g, "\n");
+  return /[\r\n][^\r\n]+(?:[\r\n]|$)/.test(plain.replace(/^[\r\n]+(?=[^\r\n]+$)/, "")) && !KEY.test(plain);
 }

@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { BusyMode } from "../conversation/queue-decision.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { accountId, isLocalDoor, type Platform } from "../message/source.ts";
+import { isRecord } from "../util/is-record.ts";
 import { numeral, valueAt } from "./data.ts";
 import type { ConfigFile, Problem } from "./file.ts";
 import { keyHint, kindHint, nearest } from "./hint.ts";
@@ -183,6 +184,8 @@ function isAbout(path: readonly string[], leftOut: string): boolean {
 const MOST_ROUNDS = 100;
 
 function withoutWrong(file: Written, issues: readonly z.core.$ZodIssue[]) {
+  // A word, a number or a list stands where the settings do.
+  if (!isRecord(file)) return { settings: SCHEMA.parse({}), written: {} as Written, leftOut: [""] };
   const written = structuredClone(file) as Record<string, unknown> & Written;
   const leftOut: string[] = [];
   let wrong = issues;

@@ -677,6 +677,8 @@ describe("F-CFG-03: a key that is none is told what was meant", () => {
     ["agents: { main: { runtime: { kind: ollama } } }", "did you mean { kind: http, preset: ollama }?"],
     ["agents: { main: { runtime: { kind: opencode } } }", "did you mean { kind: acp, preset: opencode }?"],
     ["zzz: 1", "zzz: unknown key; allowed: timezone, http"],
+    ["constructor: 1", "constructor: unknown key; allowed: timezone"],
+    ["pool: { toString: 1, valueOf: 2 }", "pool.toString: unknown key; allowed: idle_minutes"],
   ])("F-CFG-03 %s", (yaml, expected) => {
     expect(refusal(yaml)).toContain(expected);
   });
@@ -687,6 +689,12 @@ describe("F-CFG-07: what is no YAML", () => {
   test.each([
     [`a: { key: \${X} }`, `1: \${X} inside { } or [ ] wants quotes around it: "\${X}"`],
     [`a: 1\nb: [ \${X}, 2 ]\nc: 3`, `2: \${X} inside { } or [ ] wants quotes around it: "\${X}"`],
+    [`a: { key: x,\n  other:\n    \${X} }`, `3: \${X} inside { } or [ ] wants quotes around it: "\${X}"`],
+    [`a: [\n  one,\n  \${X},\n  two ]`, `3: \${X} inside { } or [ ] wants quotes`],
+    [`a: { key: "{", b: 'it''s', c: \${X:-y} }`, `1: \${X:-y} inside { } or [ ] wants quotes`],
+    [`a: { key: http://\${X}/v1 }`, `1: a value with \${X} in it, inside { } or [ ], wants quotes around it`],
+    [`a: { key:\${X} }`, `1: a value with \${X} in it, inside { } or [ ], wants quotes around it`],
+    [`a: say { and \${X}\nb: "x`, "2: a quote is not closed"],
     ["pool:\n\tmax_warm: 3", "2: a tab stands at the beginning of the line; indent it with spaces"],
     ["pool:\n  max_warm: 3\n\tidle_minutes: 2", "3: a tab stands at the beginning of the line"],
     ["pool:\n  max_warm: 3\n  max_warm: 4", "3: pool.max_warm: stands twice, first in line 2; keep one"],
@@ -725,6 +733,10 @@ describe("F-CFG-01: an id that can never be met is refused, with the form that w
   test.each([
     ["access: { xmpp: { people: [Alice] } }", 'access.xmpp.people.0: "Alice" is not allowed', "alice@example.org"],
     ["access: { xmpp: { people: [a@x.org, alice@x.org/phone] } }", "access.xmpp.people.1", "as in alice@x.org"],
+    ["access: { xmpp: { people: ['xmpp:alice@x.org'] } }", "access.xmpp.people.0", "alone, as in alice@x.org"],
+    ["access: { xmpp: { people: ['<mailto:Alice@X.org>'] } }", "access.xmpp.people.0", "alone, as in alice@x.org"],
+    ["access: { xmpp: { rooms: ['xmpp:core@muc.x.org?join'] } }", "access.xmpp.rooms.0", "alone, as in core@muc.x.org"],
+    ["access: { xmpp: { people: ['*@x.org'] } }", "access.xmpp.people.0", "alice@example.org"],
     [`${ALICE}Alice }] } }`, 'people.alice.accounts.0.id: "Alice" is not allowed', "alice@example.org"],
     [`${ALICE}Alice@X.org/phone }] } }`, "people.alice.accounts.0.id", "as in alice@x.org"],
     ["access: { xmpp: { bots: [weather@x.org/bot] } }", "access.xmpp.bots.0", "as in weather@x.org"],

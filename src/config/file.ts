@@ -106,7 +106,7 @@ export function readFile({
     return map;
   };
 
-  const settings = document.contents === null ? {} : readNode(document.contents, [], `${file}:1`);
+  const settings = (document.contents === null ? null : readNode(document.contents, [], `${file}:1`)) ?? {};
   dropEmptySections(settings);
   return { path: file, settings: settings as ConfigFile["settings"], places, variables, problems, isBroken: false };
 }
@@ -133,12 +133,13 @@ export function fill(
   const filled = text.replace(/\$?\$\{([^}]*)\}?/g, (whole, name: string) => {
     if (whole.startsWith("$$")) return whole.slice(1);
     isFilled = true;
+    const value = Object.hasOwn(known, name) ? known[name] : undefined;
     if (!/^[A-Za-z_]\w*$/.test(name) || !whole.endsWith("}")) {
       missing.push("after $ and { the name of a variable and } must follow; write $${ for a plain $ and {");
-    } else if (known[name] === undefined) {
+    } else if (value === undefined) {
       missing.push(`the variable ${name} is not set, neither in the environment nor in .env`);
     }
-    return known[name] ?? standIn(name);
+    return value ?? standIn(name);
   });
   return { text: filled, isFilled, missing };
 }

@@ -34,7 +34,7 @@ export function keyHint({ path, key, known, kind }: UnknownKey): string | null {
 export function kindHint(value: string): string | null {
   const name = value.toLowerCase();
   const isAgent = AGENT_PRESETS.some((preset) => preset === name);
-  const kind = MODEL_PRESETS.some((preset) => preset === name) ? "http" : isAgent ? "acp" : KINDS[name];
+  const kind = MODEL_PRESETS.some((preset) => preset === name) ? "http" : isAgent ? "acp" : own(KINDS, name);
   if (kind === undefined) return null;
   const isPreset = MODEL_PRESETS.some((preset) => preset === name) || isAgent;
   return isPreset ? `did you mean { kind: ${kind}, preset: ${name} }?` : `did you mean ${kind}?`;
@@ -139,8 +139,17 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   zone: "timezone",
 };
 
+function synonymsOf(key: string): string[] | undefined {
+  return own(SYNONYMS, key)?.split(" ");
+}
+
+/** `constructor` is in every object, and is no key of ours. */
+function own(table: Readonly<Record<string, string>>, key: string): string | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
+}
+
 function synonym(key: string, known: readonly string[]): string | undefined {
-  return SYNONYMS[key]?.split(" ").find((name) => known.includes(name));
+  return synonymsOf(key)?.find((name) => known.includes(name));
 }
 
 /** All words of one are in the other; where several are, the one with the key's last word, which is what it is about. */
@@ -167,7 +176,7 @@ function snake(key: string): string {
 function elsewhere(key: string): string | undefined {
   const paths = configKeys().map(({ path }) => path);
   const ends = (name: string): string | undefined => paths.find((path) => path === name || path.endsWith(`.${name}`));
-  const meant = SYNONYMS[key]?.split(" ").map(ends) ?? [];
+  const meant = synonymsOf(key)?.map(ends) ?? [];
   const last = (path: string): string => path.slice(path.lastIndexOf(".") + 1);
   // A single word is in too many keys.
   const byMeaning = key.includes("_") ? paths.find((path) => byWords(key, [last(path)]) !== undefined) : undefined;

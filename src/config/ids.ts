@@ -47,10 +47,12 @@ function formFor(platform: Platform, subject: Subject, id: string): string | nul
     return `the number that ${platform} gives the ${subject}, in quotes, as in "42"; a name can be anybody's`;
   }
   if (platform !== "xmpp") return null;
-  if (isBareJid(id) || (subject === "bot" && isDomain(id))) return null;
-  const bare = accountId("xmpp", id);
+  if ((isBareJid(id) && !id.startsWith("*@")) || (subject === "bot" && isDomain(id))) return null;
   const what = subject === "chat" ? "the address of a room" : "the address of an account";
-  if (isBareJid(bare)) return `${what} without what follows the /, as in ${bare}`;
+  const plain = id.replace(/^<?(?:(?:xmpp|mailto):)?|[?>].*$/gi, "");
+  if (plain !== id && isBareJid(plain)) return `${what} alone, as in ${accountId("xmpp", plain)}`;
+  const bare = accountId("xmpp", id);
+  if (isBareJid(bare) && !bare.startsWith("*")) return `${what} without what follows the /, as in ${bare}`;
   const local = /^[\w.-]+$/.test(id) ? id.toLowerCase() : subject === "chat" ? "core" : "alice";
   return `${what}, as in ${local}@${subject === "chat" ? "conference.example.org" : "example.org"}; a name can be anybody's`;
 }

@@ -158,7 +158,9 @@ export const hermesRuntime = section({
     .refine((url) => !isHttpUrl(url) || !namesUser(url), {
       error: "an address without user and password; what signs in belongs in `key`",
     })
-    .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
+    .refine((url) => !isHttpUrl(url) || !/\/(?:v1|chat\/completions)(?:\/|$)/i.test(new URL(url).pathname), {
+      error: "an address before /v1",
+    })
     .optional(),
   model: words("a model route of Hermes").optional(),
   key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
@@ -211,8 +213,9 @@ export const account = z.discriminatedUnion(
           { error: "a list of rooms" },
         )
         .default([]),
-      service: words("an address such as xmpp://…, xmpps://example.org:5223 or wss://…", (text) =>
-        /^(?:xmpps?|wss?):\/\/[^\s/]/.test(text),
+      service: words(
+        "an address such as xmpp://…, xmpps://example.org:5223 or wss://…",
+        (text) => /^(?:xmpps?|wss?):\/\/[^\s/]/.test(text) && URL.canParse(text),
       ).optional(),
       tls: section({ ca: words("the path of a PEM file").optional(), insecure: onOff.optional() }).optional(),
       resource: words("a text").optional(),
@@ -372,7 +375,7 @@ export type Settings = z.output<typeof SCHEMA>;
 export type Written = z.input<typeof SCHEMA>;
 
 export function isBareJid(text: string): boolean {
-  return /^[^\s@/"'&<>]+@[^\s@/]+$/u.test(text);
+  return /^[^\s@/"'&<>:]+@[^\s@/"'&<>]+$/u.test(text);
 }
 
 export interface ConfigKey {

@@ -6,8 +6,29 @@ export interface YamlError {
   readonly message: string;
 }
 
-/** A variable inside braces or brackets, without quotes: to YAML its own brace begins a map. */
-const BARE_VARIABLE = /[[{,]\s*(?:[\w.-]+:\s+)?(\$\{[A-Za-z_]\w*\})/;
+/** What matters to braces in a line: texts in quotes, variables, comments, and the braces themselves. */
+const PARTS = /(?<=^|[\s[{,:])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')|\$\{[^}\s]*\}?|(?<=^|\s)#.*|[[\]{}]/g;
+
+/** Variables inside braces or brackets, without quotes: to YAML their own brace begins a map. */
+function bareVariables(text: string): [number, string][] {
+  let depth = 0;
+  return text.split(/\r?\n/).flatMap((line, index) => {
+    const found: [number, string][] = [];
+    for (const { 0: part, index: at } of line.matchAll(PARTS)) {
+      const isAtStart = /(?:^|[:-]\s+|^\s+)$/.test(line.slice(0, at));
+      if (part === "{" || part === "[") depth += depth > 0 || isAtStart ? 1 : 0;
+      else if (part === "}" || part === "]") depth = Math.max(0, depth - 1);
+      else if (part.startsWith("${") && depth > 0) {
+        const isWhole = /[[{,\s]$/.test(line.slice(0, at)) && /^\s*(?:[\]},]|$)/.test(line.slice(at + part.length));
+        const fault = isWhole
+          ? `${part} inside { } or [ ] wants quotes around it: "${part}"`
+          : `a value with ${part} in it, inside { } or [ ], wants quotes around it, and a space before it`;
+        found.push([index + 1, fault]);
+      }
+    }
+    return found.slice(0, 1);
+  });
+}
 
 /** By line, one sentence for each; what follows from the first fault is left out. Nothing of a value is said: it may be a secret. */
 export function yamlFaults(
@@ -16,12 +37,7 @@ export function yamlFaults(
   lineAt: (position: number) => number,
 ): ReadonlyMap<number, string> {
   if (errors.length === 0) return new Map();
-  const bare = text.split("\n").flatMap((line, index): [number, string][] => {
-    const variable = BARE_VARIABLE.exec(line.replace(/\s#.*$/, ""))?.[1];
-    return variable === undefined
-      ? []
-      : [[index + 1, `${variable} inside { } or [ ] wants quotes around it: "${variable}"`]];
-  });
+  const bare = bareVariables(text);
   const firstBare = bare[0]?.[0] ?? Number.POSITIVE_INFINITY;
   const faults = new Map<number, string>();
   for (const error of errors) {

@@ -113,9 +113,22 @@ test("D7: text written behind the block by hand does not run into the text befor
 describe("F-DIG-01 D7: a marker is a whole line outside of fences and quotations", () => {
   const block = `${begin} -->\nold\n${end} -->\n`;
 
+  test("F-DIG-01 D7: HTML that is closed again, and a comment that is open, before and in a block", () => {
+    expect(findBlock(Buffer.from(`<pre>x</pre>\n<!-- a\nb -->\n<details>\n\n${block}`), DIGEST_MARKERS).kind).toBe(
+      "block",
+    );
+    expect(filled(`${begin} -->\n<pre>\n<!-- cut\n${end} -->\nmine`, "new")).toBe(
+      `${begin} -->\nnew\n${end} -->\nmine`,
+    );
+    expect(findBlock(Buffer.from(`<!-- as it looks:\n${block}`), DIGEST_MARKERS).kind).toBe("damaged");
+  });
+
   test.each([
     ["in prose", `write \`${begin} -->\` and \`${end} -->\`\n`],
     ["in the middle of a line", `see ${begin} -->\nmine\nsee ${end} -->\n`],
+    ["in HTML that stands as it is", `<pre>\n${block}</pre>\n`],
+    ["in code as HTML", `text\n\n  <PRE class="x"><code>\n\n${block}</code></PRE>\n`],
+    ["in a text field", `<textarea>\n${block}</textarea>\n`],
     ["in a fence", `\`\`\`md\n${block}\`\`\`\n`],
     ["in a fence of tildes, with backticks in it", `~~~\n\`\`\`\n${block}~~~\n`],
     ["in a longer fence, with a shorter one in it", `\`\`\`\`\n\`\`\`\n${block}\`\`\`\`\n`],

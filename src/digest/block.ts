@@ -80,7 +80,16 @@ function markerLines(bytes: Buffer, { begin, end }: Markers): { begins: Line[]; 
   /** End markers in a fence that was opened in the block: they count if it is never closed. */
   let fenced: Line[] = [];
   let fence: string | null = null;
+  /** What ends the HTML that stands as it is; it quotes like a fence, and only the file's own can. */
+  let html: RegExp | null = null;
   for (const line of linesOf(bytes)) {
+    if (fence === null && begins.length === ends.length) {
+      const wasOpen = html !== null;
+      const isAny = isMarker(line.text, begin) || isMarker(line.text, end);
+      if (html === null && !isAny) html = rawHtmlAt(line.text);
+      if (html?.test(line.text)) html = null;
+      if (wasOpen || html !== null) continue;
+    }
     fence = fenceAfter(line.text, fence);
     if (fence === null) fenced = [];
     const isInBlock = begins.length > ends.length;
@@ -107,6 +116,12 @@ function fenceAfter(text: string, open: string | null): string | null {
   if (marks === undefined) return open;
   if (open !== null) return item === "" && marks.startsWith(open) && info === "" ? null : open;
   return marks.startsWith("`") && info.includes("`") ? null : marks;
+}
+
+/** The end of an HTML block that begins in the line and may hold empty lines, as Markdown has it; null where none does. */
+function rawHtmlAt(text: string): RegExp | null {
+  if (/^ {0,3}<!--/.test(text)) return /-->/;
+  return /^ {0,3}<(?:pre|script|style|textarea)(?=[\s>]|$)/i.test(text) ? /<\/(?:pre|script|style|textarea)>/i : null;
 }
 
 const BOM = "\u00ef\u00bb\u00bf";

@@ -312,8 +312,8 @@ function isProgram(folder: string): boolean {
   });
 }
 
-/** ENOENT: a link into a folder that is not there. */
-const UNWRITABLE: readonly string[] = ["EACCES", "EROFS", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENOENT"];
+/** ENOENT: a link into a folder that is not there. EEXIST: a file where a folder of ours would be. */
+const UNWRITABLE: readonly string[] = ["EACCES", "EEXIST", "EROFS", "EPERM", "ENOTDIR", "EISDIR", "ELOOP", "ENOENT"];
 
 function asSentence<T>(home: string, write: () => T): T {
   try {

@@ -38,7 +38,9 @@ export function readBytes(path: string): Buffer | null {
   try {
     return readFileSync(path);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return null;
+    const { code } = cause as NodeJS.ErrnoException;
+    // ENOTDIR: a file stands where its folder would be.
+    if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw cause;
   }
 }

@@ -40,6 +40,50 @@ describe("F-CFG-04 E6: what a start would refuse is refused at its line", () => 
     expect(judgementOf(agent(runtime)).problems).toEqual([expect.stringContaining(expected)]);
   });
 
+  test.each([
+    ["http://127.0.0.1:1/V1/Chat/Completions/", "http://127.0.0.1:1/V1"],
+    ["http://127.0.0.1:1/v1/responses?api-version=2", "http://127.0.0.1:1/v1"],
+    ["https://api.example.org/v1/messages", "https://api.example.org/v1"],
+    ["http://127.0.0.1:1/v1/models", "http://127.0.0.1:1/v1"],
+    ["http://127.0.0.1:11434/api/chat", "http://127.0.0.1:11434"],
+  ])("F-CFG-04 an endpoint is no base: %s", (address, base) => {
+    const { problems } = judgementOf(agent(`kind: http\nbase_url: ${address}\nmodel: x`));
+    expect(problems).toEqual([
+      expect.stringMatching(/^config.yaml:5: agents.main.runtime.base_url: .* ends before \//),
+    ]);
+    expect(problems[0]).toMatch(new RegExp(`: ${base}$`));
+  });
+
+  test("F-CFG-04 an endpoint of a Hermes, a port that is none", () => {
+    const hermes = agent("kind: hermes\nbase_url: http://x/chat/completions\nkey: k");
+    expect(judgementOf(hermes).problems).toEqual([
+      expect.stringContaining("config.yaml:5: agents.main.runtime.base_url: "),
+    ]);
+    const xmpp = `${agent("kind: demo")}    accounts:\n      - platform: xmpp\n        jid: a@e.org\n        password: p\n        service: xmpp://e.org:99999\n`;
+    expect(judgementOf(xmpp).problems).toEqual([
+      expect.stringContaining("config.yaml:9: agents.main.accounts.0.service: "),
+    ]);
+  });
+
+  test.each(["hello\n", "42\n", "- http\n", "true"])("F-CFG-04 a file that is no map, %j, is refused", (text) => {
+    expect(judgementOf(text).problems).toEqual([
+      expect.stringMatching(/^config.yaml: .* is not allowed; allowed: a map of /),
+    ]);
+  });
+
+  test.each(["~\n", "null", "# nothing\n", "---\n", "\ufeff"])(
+    "F-CFG-04 a file that says nothing, %j, is good",
+    (text) => {
+      expect(judgementOf(text).problems).toEqual([]);
+    },
+  );
+
+  test("F-CFG-04 a variable called as what every object has is not set", () => {
+    expect(judgementOf(`http: { host: '\${constructor}' }\n`).problems).toEqual([
+      expect.stringContaining("the variable constructor is not set"),
+    ]);
+  });
+
   test("F-CFG-04 of a runtime with a name, and of a model in the environment, where they are said", () => {
     const named =
       "agents: { main: { runtime: far } }\nruntimes:\n  far: { kind: http, model: x,\n    base_url: 'http://x/chat/completions' }";

@@ -33,10 +33,21 @@ describe("F-HER-02 D11 the frame of a prompt is taken off, and the words stay", 
     ],
     ["lines that end as Windows ends them", `${facts()}\n\nhi`.replaceAll("\n", "\r\n"), "hi"],
     ["a prompt that was cut inside the facts", facts().slice(0, 70), null],
+    ["a prompt that was cut inside the first line of its facts", facts().slice(0, 20), null],
+    ["a prompt that was cut in what stands before its facts", "This session so far:\n| they: x\n| you", null],
     ["a prompt without words", facts(), null],
     ["another nonce", `${facts(OWNER, "f".repeat(32))}\n\nhi`, "hi"],
   ])("%s", (_, text, words) => {
     expect(wordsOfPrompt(text)?.words).toBe(words);
+  });
+
+  test("F-HER-02 D11 at whatever line or character a prompt was cut, nothing of ours is the owner's words", () => {
+    const whole = `This session so far, the last 2 of 7 messages:\n| they: x\n| y\n\n${facts()}\n\n`;
+    const least = whole.indexOf("| they") + 2;
+    for (let length = least; length < whole.length; length++) {
+      const told = promptsIn(whole.slice(0, length));
+      expect([length, told.map(({ words }) => words)]).toEqual([length, [null]]);
+    }
   });
 
   test.each([

@@ -26,7 +26,7 @@ const OPENING = /^(?:This session so far|In this session since your last answer)
  * with what was typed at its own door in front of them. None where nothing of it is ours.
  */
 export function promptsIn(text: string): readonly PromptWords[] {
-  if (!text.includes("--- facts ")) return [];
+  if (!text.includes("--- facts ") && !OPENING.test(text.trimStart().split("\n", 1)[0]!.trimEnd())) return [];
   const lines = text.split("\n");
   const starts = lines.flatMap((_, at) => (at > 0 && isJoined(lines, at) ? [at] : []));
   const parts = [0, ...starts].map((from, n) => lines.slice(from, starts[n]).join("\n"));
@@ -58,7 +58,7 @@ export function wordsOfPrompt(text: string): PromptWords | null {
   let at = 0;
   while (at < lines.length && isOpening(lines[at]!, at === 0 ? "" : lines[at - 1]!)) at++;
   const nonce = FACTS.exec(lines[at] ?? "")?.[1];
-  if (nonce === undefined) return null;
+  if (nonce === undefined) return isCutBefore(lines, at) ? { words: null, isOwners: false, isPrivate: false } : null;
   const end = lines.findIndex((line, index) => index > at && line.trimEnd() === `--- end ${nonce}`);
   const facts = lines.slice(at + 1, end < 0 ? undefined : end);
   const words =
@@ -70,6 +70,15 @@ export function wordsOfPrompt(text: string): PromptWords | null {
           .trim();
   const isOwners = isOfOwner(facts);
   return { words: words === "" ? null : words, isOwners, isPrivate: isOwners && isDirect(facts) };
+}
+
+/** Whether the text ends in rows that only a prompt of ours begins with, or in the first line of its facts. */
+function isCutBefore(lines: readonly string[], at: number): boolean {
+  const isOpened = lines.slice(0, at).some((line) => line.startsWith("| "));
+  if (at >= lines.length) return isOpened;
+  const last = lines[at]!;
+  const isBegun = isOpened && ["| ", "--- facts "].some((next) => next.startsWith(last));
+  return at === lines.length - 1 && (isBegun || /^--- facts [0-9a-f]{0,64}…?\s*$/.test(last));
 }
 
 function isOpening(line: string, before: string): boolean {

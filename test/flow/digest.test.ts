@@ -465,6 +465,18 @@ describe("D1: the command, beside Hermes", () => {
       expect(readdirSync(home).filter((name) => !name.startsWith("state.db"))).toEqual([]);
     });
 
+    test("F-DIG-05 E3: a home that is a file, and a file where a folder of ours would be, are said", async () => {
+      writeFileSync(file("plain"), "x");
+      for (const command of ["install", "run", "uninstall"])
+        expect(await tertulia("digest", command, "--home", file("plain"), "--state", file("state.db"))).toMatchObject({
+          code: 2,
+          err: expect.stringMatching(/^digest_home: There is no folder /),
+        });
+      writeFileSync(file("shared-context"), "mine");
+      expect(await at("install")).toMatchObject({ code: 3, err: expect.stringMatching(/^home_unwritable: /) });
+      expect(readFileSync(file("shared-context"), "utf8")).toBe("mine");
+    });
+
     test("F-DIG-05 E3: a damaged note of it is said with its remedy", async () => {
       expect(await at("install")).toMatchObject({ code: 0 });
       for (const damage of ["", "{", "[]", '{"state":1}']) {

@@ -429,6 +429,29 @@ describe("E3: a failure is typed, keeps what was said, and says what to do", () 
     },
   );
 
+  // The same behind the end of the answer: signs of life are no words, however many come.
+  test.each<[string, FakeStep[], number]>([
+    ["a finish reason", [], 2_000],
+    ["[DONE]", [{ done: true }], 250],
+  ])("F-SEC-04 T7: a server that never stops behind %s holds no answer back", async (_, end, mostMs) => {
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const comments: FakeStep[] = gates.flatMap(({ promise }) => [{ until: promise }, { comment: "keepalive" }]);
+    const { clock, open, model } = await stage([
+      streams({ text: "whole" }, { finish: "stop" }, ...end, ...comments, { stall: true }),
+    ]);
+    const result = ask(await open(), "hi");
+    await until(() => clock.waits.at(-1) === mostMs);
+    for (const gate of gates) {
+      await clock.advance(mostMs / 2 - 1);
+      const { length } = clock.waits;
+      gate.resolve();
+      await until(() => clock.waits.length > length);
+    }
+    await clock.advance(2);
+    expect(await result).toMatchObject({ outcome: "done", text: "whole" });
+    await model.ended(0);
+  });
+
   test("silence is counted in bytes: a comment is a sign of life", async () => {
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
     const { clock, open, model } = await stage([

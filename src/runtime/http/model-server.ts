@@ -38,15 +38,18 @@ const LOCAL_PROGRAMS: Readonly<Record<string, string>> = {
   "1234": "LM Studio's server",
 };
 
+/** What pages of vendors show behind the base of an API. */
+const ENDPOINT =
+  /\/(?:chat\/completions.*|completions|responses|messages|embeddings|models|api\/(?:chat|generate|tags))\/*$/i;
+
 /** Throws `config_invalid`. */
 export function createModelServer(options: ModelServerOptions): ModelServer {
   const { name, model, key, headers = {}, clock } = options;
   const baseUrl = readBaseUrl(options);
-  if (baseUrl.pathname.includes("/chat/completions")) {
-    throw invalid(
-      "base_url",
-      `The base_url of the runtime ${name} ends before /chat/completions: ${baseUrl.origin}${baseUrl.pathname.replace(/\/chat\/completions.*$/, "")}`,
-    );
+  const [endpoint] = ENDPOINT.exec(baseUrl.pathname) ?? [];
+  if (endpoint !== undefined) {
+    const base = `${baseUrl.origin}${baseUrl.pathname.slice(0, -endpoint.length)}`;
+    throw invalid("base_url", `The base_url of the runtime ${name} ends before ${endpoint}: ${base}`);
   }
   if (model.trim() === "") throw invalid("model", `The runtime ${name} has no model.`);
   checkHeaders(name, key, headers);

@@ -144,6 +144,8 @@ class Listener {
   });
   #isTooLong = false;
   #isDone = false;
+  /** Behind a finish reason: when the answer is taken as it is. */
+  #closesAt = Number.POSITIVE_INFINITY;
   #reason: string | null = null;
   #usage: Usage | null = null;
   readonly #allowance = new Allowance();
@@ -172,8 +174,13 @@ class Listener {
   }
 
   #patienceMs(): number {
-    if (this.#reason === null) return this.#request.idleTimeoutMs;
-    return Math.min(this.#request.idleTimeoutMs, this.#isDone ? LAST_BYTES_MS : LAST_WORDS_MS);
+    const { idleTimeoutMs, clock } = this.#request;
+    if (this.#reason === null) return idleTimeoutMs;
+    const now = clock.now();
+    const rest = Math.min(idleTimeoutMs, this.#isDone ? LAST_BYTES_MS : LAST_WORDS_MS);
+    // Words are still words there; signs of life and whatever else comes put nothing off.
+    this.#closesAt = Math.min(this.#closesAt, now + rest);
+    return Math.max(0, this.#closesAt - now);
   }
 
   #endedBy(loss: Loss): CompletionEnd {
@@ -259,6 +266,7 @@ class Listener {
     if (text === "") return null;
     if (!this.#allowance.take(type === "text" ? "said" : "thought", text.length)) return this.#tooMuch();
     await this.#request.onPart({ type, text });
+    this.#closesAt = Number.POSITIVE_INFINITY;
     return null;
   }
 
