@@ -16,7 +16,7 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
   const agents = Object.keys(settings.agents);
   const ofAgent = `a conversation of ${agents.join(", ")}`;
   if (agents.length === 0) yield { path: ["agents"], allowed: "at least one agent" };
-  if (settings.default_agent !== undefined && !agents.includes(settings.default_agent)) {
+  if (settings.defaultAgent !== undefined && !agents.includes(settings.defaultAgent)) {
     yield { path: ["default_agent"], allowed: agents.join(", ") };
   }
   if ((settings.people.owner?.role ?? "owner") !== "owner") {
@@ -104,15 +104,11 @@ export function* repeatedAccounts({ agents, people }: Settings): Generator<Objec
 
 const ONLY_ONCE = "an account given only once, to one agent or one person";
 
-function jidOf(room: string | { jid: string }): string {
-  return typeof room === "string" ? room : room.jid;
-}
-
 function* unknownHomeRooms({ agents, rooms }: Settings): Generator<Objection> {
-  for (const [name, { home_room, accounts }] of Object.entries(agents)) {
-    if (home_room === undefined) continue;
-    const known = [...Object.keys(rooms), ...accounts.flatMap(({ rooms }) => rooms.map(jidOf))];
-    if (!known.includes(home_room)) {
+  for (const [name, { homeRoom, accounts }] of Object.entries(agents)) {
+    if (homeRoom === undefined) continue;
+    const known = [...Object.keys(rooms), ...accounts.flatMap(({ rooms }) => rooms.map(({ jid }) => jid))];
+    if (!known.includes(homeRoom)) {
       yield {
         path: ["agents", name, "home_room"],
         allowed:
@@ -126,11 +122,11 @@ function* unknownHomeRooms({ agents, rooms }: Settings): Generator<Objection> {
 export function* idleHttpModes({ platforms, chats }: Settings): Generator<Objection> {
   const allowed = "queue, always so for HTTP";
   const isIdle = (mode: BusyMode | undefined) => mode !== undefined && mode !== "queue";
-  if (isIdle(platforms.http?.busy_mode)) yield { path: ["platforms", "http", "busy_mode"], allowed };
-  for (const [key, { busy_mode }] of Object.entries(chats)) {
+  if (isIdle(platforms.http?.busyMode)) yield { path: ["platforms", "http", "busy_mode"], allowed };
+  for (const [key, { busyMode }] of Object.entries(chats)) {
     const parts = parseSessionKey(key);
     const isHttp = parts.form === "chat" && parts.platform === "http";
-    if (isHttp && isIdle(busy_mode)) yield { path: ["chats", key, "busy_mode"], allowed };
+    if (isHttp && isIdle(busyMode)) yield { path: ["chats", key, "busy_mode"], allowed };
   }
 }
 

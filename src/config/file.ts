@@ -8,7 +8,7 @@ import type * as Yaml from "yaml";
 import { TertuliaError } from "../errors.ts";
 import { isRecord } from "../util/is-record.ts";
 import { type Environment, given } from "./data.ts";
-import { SCHEMA, type Written } from "./schema.ts";
+import { SECTIONS, type Written } from "./schema.ts";
 import { yamlFaults } from "./yaml.ts";
 
 export interface Problem {
@@ -118,7 +118,7 @@ export const DEEPEST = 12;
 export function dropEmptySections(settings: unknown): void {
   if (!isRecord(settings)) return;
   for (const [key, value] of Object.entries(settings)) {
-    const isSection = Object.hasOwn(SCHEMA.shape, key) && !["timezone", "default_agent", "welcome"].includes(key);
+    const isSection = Object.hasOwn(SECTIONS.shape, key) && !["timezone", "default_agent", "welcome"].includes(key);
     if (value === null && isSection) delete settings[key];
   }
 }

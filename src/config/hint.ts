@@ -55,7 +55,7 @@ const KINDS: Readonly<Record<string, string>> = {
 /** Kinds of runtimes, other than this one, that take the key. */
 function kindsWith(key: string, kind: string): string[] {
   return runtime.def.options.flatMap((option) => {
-    const { shape } = option;
+    const { shape } = option.in;
     const [name = ""] = shape.kind.def.values;
     return name !== kind && Object.hasOwn(shape, key) ? [name] : [];
   });

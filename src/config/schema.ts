@@ -6,7 +6,7 @@ import type { BusyMode } from "../conversation/queue-decision.ts";
 import { DEFAULT_RESET_POLICY, isTimeZone, type ResetPolicy } from "../conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, isKeyName, isSessionKey } from "../conversation/session-key.ts";
 import { CHAT_TYPES, PLATFORMS, type Platform } from "../message/source.ts";
-import { present } from "./data.ts";
+import { present, withoutPrototype } from "./data.ts";
 
 /** Servers whose address and window are known; `runtime/http/presets.ts` has them. */
 export const MODEL_PRESETS = [
@@ -46,6 +46,10 @@ export function durationMs(text: string): number | undefined {
   return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
 }
 
+declare const UNIT: unique symbol;
+/** A duration in a section; its key gets the ending `Ms`. */
+type Ms = number & { readonly [UNIT]: "ms" };
+
 export function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
   return z.string({ error }).refine(matches, { error });
 }
@@ -63,30 +67,65 @@ export function oneOf<const T extends readonly string[]>(values: T) {
 export function duration(from: string, to: string) {
   const error = `a duration from ${from} to ${to}, such as 90s (ms, s, m, h or d)`;
   const [least, most] = [durationMs(from) ?? 0, durationMs(to) ?? 0];
-  return z.string({ error }).transform((text, context) => {
+  const schema = z.string({ error }).transform((text, context) => {
     const ms = durationMs(text);
-    if (ms !== undefined && least <= ms && ms <= most) return ms;
+    if (ms !== undefined && least <= ms && ms <= most) return ms as Ms;
     context.addIssue({ code: "custom", message: error });
     return z.NEVER;
   });
+  durations.add(schema);
+  return schema;
 }
 
-export function section<T extends z.core.$ZodLooseShape>(shape: T) {
+const durations = new WeakSet<object>();
+
+function isDuration(schema: unknown): boolean {
+  const isWrapped = schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault;
+  return isWrapped ? isDuration(schema.def.innerType) : durations.has(schema as object);
+}
+
+type Camel<K extends string> = K extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}` : K;
+type NameOf<K extends string, V> = Extract<V, Ms> extends never ? Camel<K> : `${Camel<K>}Ms`;
+type Plain<V> = V extends Ms ? number : V extends readonly (infer E)[] ? readonly E[] : V;
+/** A section as the code reads it. */
+type Named<T> = { readonly [K in keyof T as NameOf<K & string, T[K]>]: Plain<Exclude<T[K], undefined>> };
+
+/** The name in the code of a key of the file. */
+export function nameOf(key: string, schema: unknown): string {
+  const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return isDuration(schema) ? `${name}Ms` : name;
+}
+
+function closed<T extends z.core.$ZodLooseShape>(shape: T) {
   const known = Object.keys(shape).join(", ");
   return z.strictObject(shape, {
     error: (issue) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
   });
 }
 
-export function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, key: K, value: V) {
-  return z.record(key, value, { error: `a map of ${what}` });
+function named<S extends z.ZodObject>(object: S) {
+  return object.transform((written) => {
+    const entries = Object.entries(written).map(([key, value]) => [nameOf(key, object.def.shape[key]), value]);
+    return Object.fromEntries(entries) as Named<z.output<S>>;
+  });
+}
+
+/** A map of these keys and no others; read as camelCase. */
+function section<T extends z.core.$ZodLooseShape>(shape: T) {
+  return named(closed(shape));
+}
+
+function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, key: K, value: V) {
+  return z.record(key, value, { error: `a map of ${what}` }).transform(withoutPrototype);
 }
 
 function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T, value: V) {
   const known = names.join(", ");
-  return z.partialRecord(oneOf(names), value, {
-    error: (issue: { code?: string }) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
-  });
+  return z
+    .partialRecord(oneOf(names), value, {
+      error: (issue: { code?: string }) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
+    })
+    .transform(withoutPrototype);
 }
 
 export const onOff = z.boolean({ error: "true, false" });
@@ -114,43 +153,49 @@ export const http = {
   system_messages: oneOf(["give", "refuse"]).default("give"),
 };
 
-export const httpRuntime = section({
-  kind: z.literal("http", { error: "http" }),
-  preset: oneOf(MODEL_PRESETS).optional(),
-  base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl)
-    .refine((url) => !isHttpUrl(url) || !namesUser(url), {
-      error: "an address without user and password; what signs in belongs in `key` or `headers`",
-    })
-    .optional(),
-  model: words("the name of a model, as its server says it"),
-  key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)).optional(),
-  window: whole(1_024, 10_000_000).optional(),
-  max_output: whole(16, 1_000_000).optional(),
-  idle_timeout: duration("1s", "1d").prefault("5m"),
-  headers: mapOf(
-    "headers by name",
-    words("the name of a header", (name) => /^[\w-]+$/.test(name)),
-    words("a text"),
-  ).default({}),
-}).refine(({ preset, base_url }) => preset !== undefined || base_url !== undefined, {
-  error: "preset or base_url is needed",
-});
+export const httpRuntime = named(
+  closed({
+    kind: z.literal("http", { error: "http" }),
+    preset: oneOf(MODEL_PRESETS).optional(),
+    base_url: words("an http or https address such as http://127.0.0.1:11434/v1", isHttpUrl)
+      .refine((url) => !isHttpUrl(url) || !namesUser(url), {
+        error: "an address without user and password; what signs in belongs in `key` or `headers`",
+      })
+      .optional(),
+    model: words("the name of a model, as its server says it"),
+    key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)).optional(),
+    window: whole(1_024, 10_000_000).optional(),
+    max_output: whole(16, 1_000_000).optional(),
+    idle_timeout: duration("1s", "1d").prefault("5m"),
+    headers: mapOf(
+      "headers by name",
+      words("the name of a header", (name) => /^[\w-]+$/.test(name)),
+      words("a text"),
+    ).prefault({}),
+  }).refine(({ preset, base_url }) => preset !== undefined || base_url !== undefined, {
+    error: "preset or base_url is needed",
+  }),
+);
 
-export const acpRuntime = section({
-  kind: z.literal("acp", { error: "acp" }),
-  preset: oneOf(AGENT_PRESETS).optional(),
-  command: words("a program, by its name or its path").optional(),
-  args: z.array(z.string({ error: "a text" }), { error: "a list of texts" }).optional(),
-  env: mapOf(
-    "variables by name",
-    words("the name of a variable", (name) => /^[A-Za-z_]\w*$/.test(name)),
-    z.string({ error: "a text" }),
-  ).default({}),
-  context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name)).optional(),
-  quiet_time: duration("0ms", "500ms").optional(),
-}).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
-  error: "preset or command is needed",
-});
+export const acpRuntime = named(
+  closed({
+    kind: z.literal("acp", { error: "acp" }),
+    preset: oneOf(AGENT_PRESETS).optional(),
+    command: words("a program, by its name or its path").optional(),
+    args: z.array(z.string({ error: "a text" }), { error: "a list of texts" }).optional(),
+    env: mapOf(
+      "variables by name",
+      words("the name of a variable", (name) => /^[A-Za-z_]\w*$/.test(name)),
+      z.string({ error: "a text" }),
+    ).prefault({}),
+    context_file: words("a file name such as AGENTS.md, or none", (name) => /^[\w-][\w.-]*$/.test(name))
+      .transform((name) => (name === "none" ? null : name))
+      .optional(),
+    quiet_time: duration("0ms", "500ms").optional(),
+  }).refine(({ preset, command }) => preset !== undefined || command !== undefined, {
+    error: "preset or command is needed",
+  }),
+);
 
 export const hermesRuntime = section({
   kind: z.literal("hermes", { error: "hermes" }),
@@ -159,7 +204,7 @@ export const hermesRuntime = section({
       error: "an address without user and password; what signs in belongs in `key`",
     })
     .refine((url) => !isHttpUrl(url) || !/\/v1(?:\/|$)/.test(new URL(url).pathname), { error: "an address before /v1" })
-    .optional(),
+    .default("http://127.0.0.1:8642"),
   model: words("a model route of Hermes").optional(),
   key: words("a key without spaces, best a variable from .env", (key) => /^\S+$/.test(key)),
   idle_timeout: duration("1s", "1d").prefault("5m"),
@@ -197,17 +242,24 @@ export const account = z.discriminatedUnion(
       nick: words("a text").optional(),
       rooms: z
         .array(
-          z.union(
-            [
-              words(ROOM_OF_ACCOUNT, isBareJid),
-              section({
-                jid: words(ROOM_OF_ACCOUNT, isBareJid),
-                nick: words("a text").optional(),
-                password: words("a text").optional(),
-              }),
-            ],
-            { error: `${ROOM_OF_ACCOUNT}, or { jid, nick, password }` },
-          ),
+          z
+            .union(
+              [
+                words(ROOM_OF_ACCOUNT, isBareJid),
+                // No section: of a union with a transform inside, no single key is complained about.
+                closed({
+                  jid: words(ROOM_OF_ACCOUNT, isBareJid),
+                  nick: words("a text").optional(),
+                  password: words("a text").optional(),
+                }),
+              ],
+              { error: `${ROOM_OF_ACCOUNT}, or { jid, nick, password }` },
+            )
+            .transform((room) =>
+              typeof room === "string"
+                ? { jid: room }
+                : { jid: room.jid, ...present({ nick: room.nick, password: room.password }) },
+            ),
           { error: "a list of rooms" },
         )
         .default([]),
@@ -260,17 +312,20 @@ export const person = section({
     .default([]),
 });
 
-export const room = section({
-  conversation: sessionKey.optional(),
-  platform: oneOf(PUSH_PLATFORMS).optional(),
-  chat: words("the id of a chat in quotes").optional(),
-  share: onOff.default(false),
-}).refine(
-  ({ conversation, platform, chat }) => (conversation === undefined) === (platform !== undefined && chat !== undefined),
-  {
-    path: ["conversation"],
-    error: "a session key, or instead of it platform and chat",
-  },
+export const room = named(
+  closed({
+    conversation: sessionKey.optional(),
+    platform: oneOf(PUSH_PLATFORMS).optional(),
+    chat: words("the id of a chat in quotes").optional(),
+    share: onOff.default(false),
+  }).refine(
+    ({ conversation, platform, chat }) =>
+      (conversation === undefined) === (platform !== undefined && chat !== undefined),
+    {
+      path: ["conversation"],
+      error: "a session key, or instead of it platform and chat",
+    },
+  ),
 );
 
 const ids = (what: string) =>
@@ -279,7 +334,8 @@ const ids = (what: string) =>
       words(what, (id) => id.trim() !== ""),
       { error: `a list of ${what}` },
     )
-    .optional();
+    .optional()
+    .transform((list) => list ?? null);
 
 export const access = section({
   open: onOff.default(false),
@@ -288,14 +344,14 @@ export const access = section({
   bots: ids("ids of bots"),
 });
 
-export const SCHEMA = section({
+export const SECTIONS = closed({
   timezone: zone.optional(),
   http: section(http).prefault({}),
   metrics: section({ token: ownToken.optional() }).prefault({}),
   log: section({ level: oneOf(LOG_LEVELS).default("info") }).prefault({}),
   agents: mapOf("agents by name", keyName, agent).prefault({ main: { runtime: { kind: "demo" } } }),
   default_agent: keyName.optional(),
-  runtimes: mapOf("runtimes by name", keyName, runtime).default({}),
+  runtimes: mapOf("runtimes by name", keyName, runtime).prefault({}),
   people: mapOf("people by id", keyName, person).prefault({}),
   rooms: mapOf("rooms by name", roomName, room).prefault({}),
   access: mapPer(PUSH_PLATFORMS, access).prefault({}),
@@ -368,6 +424,8 @@ export const SCHEMA = section({
   redact_pii: onOff.default(false),
 });
 
+export const SCHEMA = named(SECTIONS);
+
 export type Settings = z.output<typeof SCHEMA>;
 export type Written = z.input<typeof SCHEMA>;
 
@@ -400,6 +458,7 @@ export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unkn
   }
   if (schema === agentRuntime)
     return [{ path, allowed: "a name under `runtimes`, or a runtime described in place" }, ...keysUnder(runtime, path)];
+  if (schema instanceof z.ZodPipe) return keysUnder(schema.def.in, path, fallback);
   if (schema instanceof z.ZodRecord && schema.def.valueType === runtime)
     return [{ path: `${path}.*`, allowed: "a runtime, as under `agents.<name>.runtime`" }];
   if (schema instanceof z.ZodRecord) return keysUnder(schema.def.valueType, `${path}.*`);
