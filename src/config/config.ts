@@ -84,7 +84,7 @@ export interface ConfigRequest {
 }
 
 /** What is written, and what of it cannot hold. */
-export interface ConfigReading {
+interface ConfigReading {
   /** With problems: built from the rest, for whoever looks for further ones, or only asks where a gateway is. */
   readonly config: Config;
   readonly problems: readonly string[];
@@ -258,7 +258,7 @@ export function originOf(config: Config, keyPath: string): Origin {
   return config.origins[keyPath] ?? "default";
 }
 
-export interface RulesRequest {
+interface RulesRequest {
   readonly agent: string;
   readonly source: Source;
   /** Absent: computed from the source, which throws `source_invalid` where it has no address (K5). */

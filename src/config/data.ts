@@ -9,7 +9,7 @@ export function valueAt(tree: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-export type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
 /** Without the absent fields: they stay absent instead of being undefined. */
 export function present<T extends object>(fields: T): Present<T> {

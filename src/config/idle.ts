@@ -5,7 +5,7 @@ import { isLocalDoor, type Platform } from "../message/source.ts";
 import type { Config } from "./config.ts";
 import { ACCOUNT_PLATFORMS, PUSH_PLATFORMS } from "./schema.ts";
 
-export interface Idle {
+interface Idle {
   readonly path: string;
   readonly why: string;
 }

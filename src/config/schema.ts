@@ -27,21 +27,21 @@ export type ModelPreset = (typeof MODEL_PRESETS)[number];
 export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "hermes", "qwen"] as const;
 export type AgentPreset = (typeof AGENT_PRESETS)[number];
 
-export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
+const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
-export const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
+const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
+const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
 export const RESET_MODES = ["none", "idle", "daily", "both"] as const satisfies readonly ResetPolicy["mode"][];
 
-export const HOST_NAME = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i;
-export const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(%\w+)?$/i;
-export const ROOM_NAME = /^[\p{L}\p{N}_.#-]+$/u;
+const HOST_NAME = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i;
+const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(%\w+)?$/i;
+const ROOM_NAME = /^[\p{L}\p{N}_.#-]+$/u;
 /** What can stand in an Authorization header. */
-export const TOKEN = /^[\x21-\x7e]{16,}$/;
-export const DURATION = /^(\d+)(ms|s|m|h|d)$/;
-export const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const TOKEN = /^[\x21-\x7e]{16,}$/;
+const DURATION = /^(\d+)(ms|s|m|h|d)$/;
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-export function durationMs(text: string): number | undefined {
+function durationMs(text: string): number | undefined {
   const [, count, unit] = DURATION.exec(text) ?? [];
   return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
 }
@@ -50,21 +50,21 @@ declare const UNIT: unique symbol;
 /** A duration in a section; its key gets the ending `Ms`. */
 type Ms = number & { readonly [UNIT]: "ms" };
 
-export function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
+function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
   return z.string({ error }).refine(matches, { error });
 }
 
-export function whole(from: number, to: number) {
+function whole(from: number, to: number) {
   const error = `a whole number from ${from} to ${to}`;
   return z.int({ error }).min(from, { error }).max(to, { error });
 }
 
-export function oneOf<const T extends readonly string[]>(values: T) {
+function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, { error: values.join(", ") });
 }
 
 /** `to` stays below 2^31-1 ms: a longer timer would fire at once. */
-export function duration(from: string, to: string) {
+function duration(from: string, to: string) {
   const error = `a duration from ${from} to ${to}, such as 90s (ms, s, m, h or d)`;
   const [least, most] = [durationMs(from) ?? 0, durationMs(to) ?? 0];
   const schema = z.string({ error }).transform((text, context) => {
@@ -128,17 +128,17 @@ function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T
     .transform(withoutPrototype);
 }
 
-export const onOff = z.boolean({ error: "true, false" });
-export const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
+const onOff = z.boolean({ error: "true, false" });
+const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
 export const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
-export const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
-export const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
-export const hostName = words(
+const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
+const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
+const hostName = words(
   "a host name or an IP address, without port or brackets",
   (host) => HOST_NAME.test(host) || IPV6.test(host),
 );
 
-export const policy = section({
+const policy = section({
   mode: oneOf(RESET_MODES).default(DEFAULT_RESET_POLICY.mode),
   idle_minutes: whole(1, 525_600).default(DEFAULT_RESET_POLICY.idleMinutes),
   at_hour: whole(0, 23).default(DEFAULT_RESET_POLICY.atHour),
@@ -177,7 +177,7 @@ export const httpRuntime = named(
   }),
 );
 
-export const acpRuntime = named(
+const acpRuntime = named(
   closed({
     kind: z.literal("acp", { error: "acp" }),
     preset: oneOf(AGENT_PRESETS).optional(),
@@ -197,7 +197,7 @@ export const acpRuntime = named(
   }),
 );
 
-export const hermesRuntime = section({
+const hermesRuntime = section({
   kind: z.literal("hermes", { error: "hermes" }),
   base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
     .refine((url) => !isHttpUrl(url) || !namesUser(url), {
@@ -222,7 +222,7 @@ export const runtime = z.discriminatedUnion(
 );
 
 /** By its name, or described in place. */
-export const agentRuntime = z.preprocess(
+const agentRuntime = z.preprocess(
   (written) => (typeof written === "string" ? { kind: "named", name: written } : written),
   z.discriminatedUnion("kind", [...runtime.def.options, namedRuntime], {
     error: RUNTIME_KINDS,
@@ -232,7 +232,7 @@ export const agentRuntime = z.preprocess(
 const ROOM_OF_ACCOUNT = "the address of a room such as core@conference.example.org";
 
 /** An account of an agent on a platform; as many kinds as there are channels with accounts. */
-export const account = z.discriminatedUnion(
+const account = z.discriminatedUnion(
   "platform",
   [
     section({
@@ -279,7 +279,7 @@ export const ACCOUNT_PLATFORMS = ["xmpp"] as const satisfies readonly Platform[]
 /** Platforms where somebody else can write, and access has to be said. */
 export const PUSH_PLATFORMS = ["telegram", "discord", "slack", "weixin", "xmpp"] as const satisfies readonly Platform[];
 
-export const agent = section({
+const agent = section({
   display_name: words("a text").optional(),
   names: z
     .array(
@@ -301,7 +301,7 @@ export const agent = section({
 
 const ownToken = words("at least 16 printable ASCII characters without spaces", (token) => TOKEN.test(token));
 
-export const person = section({
+const person = section({
   name: words("a text").optional(),
   role: oneOf(ROLES).optional(),
   tokens: z.array(ownToken, { error: "a list of tokens" }).default([]),
@@ -312,7 +312,7 @@ export const person = section({
     .default([]),
 });
 
-export const room = named(
+const room = named(
   closed({
     conversation: sessionKey.optional(),
     platform: oneOf(PUSH_PLATFORMS).optional(),
@@ -337,7 +337,7 @@ const ids = (what: string) =>
     .optional()
     .transform((list) => list ?? null);
 
-export const access = section({
+const access = section({
   open: onOff.default(false),
   people: ids("ids of people"),
   rooms: ids("ids of rooms"),
@@ -451,7 +451,7 @@ export function runtimeKeys(path: string): readonly ConfigKey[] {
   return keysUnder(runtime, path);
 }
 
-export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
+function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
   if (schema instanceof z.ZodOptional) return keysUnder(schema.def.innerType, path, fallback);
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return keysUnder(schema.def.innerType, path, schema.def.defaultValue);
@@ -476,7 +476,7 @@ export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unkn
   return [{ path, ...present({ fallback }), allowed: refused?.issues[0]?.message ?? "" }];
 }
 
-export function isHttpUrl(text: string): boolean {
+function isHttpUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }
 
