@@ -4,9 +4,10 @@ import type { z } from "zod";
 import type { BusyMode } from "../conversation/queue-decision.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { accountId, isLocalDoor, type Platform } from "../message/source.ts";
+import { nearest } from "../text/nearest-name.ts";
 import { numeral, valueAt } from "./data.ts";
 import type { ConfigFile, Problem } from "./file.ts";
-import { keyHint, kindHint, nearest } from "./hint.ts";
+import { keyHint, kindHint } from "./hint.ts";
 import { type Objection, unmetIds } from "./ids.ts";
 import { RESET_MODES, SCHEMA, type Settings, type Written } from "./schema.ts";
 

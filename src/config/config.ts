@@ -30,9 +30,7 @@ import { http, httpRuntime, nameOf, type Settings } from "./schema.ts";
 
 export {
   type AgentPreset,
-  type ConfigKey,
   configKeys,
-  type LogLevel,
   type ModelPreset,
   runtimeKeys,
 } from "./schema.ts";

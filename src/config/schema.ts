@@ -28,7 +28,6 @@ export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "
 export type AgentPreset = (typeof AGENT_PRESETS)[number];
 
 const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
 const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
 export const RESET_MODES = ["none", "idle", "daily", "both"] as const satisfies readonly ResetPolicy["mode"][];
