@@ -279,6 +279,13 @@ describe("E2: what is not understood stops the start", () => {
     expect(refusal(undefined, { flags: { host: "a b" } })).toMatch(/^--host: http.host: "a b" /);
   });
 
+  test("E2: a default agent that is not there is named also where a model stands in the environment", () => {
+    const env = { TERTULIA_MODEL_URL: "http://127.0.0.1:1/v1", TERTULIA_MODEL_NAME: "m" };
+    expect(refusal("default_agent: ada", { env })).toBe(
+      'config.yaml:1: default_agent: "ada" is not allowed; allowed: main',
+    );
+  });
+
   test("E2: a wrong value is refused also where a higher layer hides it", () => {
     const env = { TERTULIA_PORT: "70000" };
     const lines = refusal("http: { port: eighty }", { env, flags: { port: "80" } }).split("\n");

@@ -6,43 +6,37 @@
 
 import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
-import type { Role } from "../conversation/person.ts";
 import type { BusyMode } from "../conversation/queue-decision.ts";
-import type { RateLimits } from "../conversation/rate-limit.ts";
-import { isTimeZone, policyFor, type ResetPolicy } from "../conversation/reset-policy.ts";
+import { isTimeZone, policyFor } from "../conversation/reset-policy.ts";
 import { DEFAULT_KEY_RULES, sessionKeyFor } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
-import { accountId, type ChatType, type Platform, type Source } from "../message/source.ts";
+import { accountId, type Platform, type Source } from "../message/source.ts";
 import type { AdmitRules } from "../store/events.ts";
 import { isRecord } from "../util/is-record.ts";
 import type { Proxies } from "../util/outgoing.ts";
 import { check, problemAt, refusal } from "./complaint.ts";
-import { deepFreeze, type Environment, given, numeral, present, table } from "./data.ts";
-import { type ConfigFile, emptyFile, homeOf, invalid, locate, readDotEnv, readFile, readOptional } from "./file.ts";
 import {
-  type AgentPreset,
-  type acpRuntime,
-  type agent,
-  http,
-  httpRuntime,
-  type LogLevel,
-  type ModelPreset,
-  type person,
-  type policy,
-  type runtime,
-  type Settings,
-} from "./schema.ts";
+  type DeepReadonly,
+  deepFreeze,
+  type Environment,
+  given,
+  numeral,
+  present,
+  table,
+  withoutPrototype,
+} from "./data.ts";
+import { type ConfigFile, emptyFile, homeOf, invalid, locate, readDotEnv, readFile, readOptional } from "./file.ts";
+import { http, httpRuntime, nameOf, type Settings } from "./schema.ts";
 
 export {
   type AgentPreset,
-  type ConfigKey,
   configKeys,
-  type LogLevel,
   type ModelPreset,
   runtimeKeys,
 } from "./schema.ts";
 
-export interface Config {
+/** Maps have no prototype: a lookup finds only what was configured. */
+export interface Config extends Built {
   /** The state folder, absolute. */
   readonly home: string;
   readonly files: {
@@ -63,211 +57,17 @@ export interface Config {
   readonly client: { readonly token?: string; readonly sessionId?: string; readonly hermesSessionId?: string };
   /** Those of the environment that requests of ours go out through; absent where there is none. */
   readonly proxies?: Proxies;
-  readonly timezone: string;
-  /**
-   * Port 0 takes any free one. Without a token (A11) a truly local request is the owner's: with `auto` where the gateway's own user is at
-   * the other end, with `loopback` whoever is.
-   */
-  readonly http: {
-    readonly host: string;
-    readonly port: number;
-    readonly token: "auto" | "loopback" | "always";
-    /** What becomes of an OpenAI client's system message in a conversation with a name. */
-    readonly systemMessages: "give" | "refuse";
-  };
-  /** A token that may only read the metrics. */
-  readonly metrics: { readonly token?: string };
-  readonly log: { readonly level: LogLevel };
-  /** By name. This and every other map here has no prototype: a lookup finds only what was configured. */
-  readonly agents: Readonly<Record<string, AgentConfig>>;
-  readonly defaultAgent: string;
-  /** By name: those of `runtimes:`, those described in an agent (named after kind and agent), and always `demo`. */
-  readonly runtimes: Readonly<Record<string, RuntimeConfig>>;
-  /** By id; always has `owner`. */
-  readonly people: Readonly<Record<string, PersonConfig>>;
-  readonly rooms: Readonly<Record<string, RoomConfig>>;
-  /** Who gets in from a platform; where nothing is said, only people with an account there (A1). */
-  readonly access: Readonly<Partial<Record<Platform, AccessConfig>>>;
-  readonly session: {
-    readonly groupSessionsPerUser: boolean;
-    readonly threadSessionsPerUser: boolean;
-    readonly threadScope: "thread" | "chat";
-    readonly dmScope: "chat" | "person";
-  };
-  readonly reset: {
-    readonly default: ResetPolicy;
-    readonly platforms: Readonly<Partial<Record<Platform, ResetPolicy>>>;
-    readonly types: Readonly<Partial<Record<ChatType, ResetPolicy>>>;
-    /** By session key. */
-    readonly chats: Readonly<Record<string, ResetPolicy>>;
-    /** An open background job younger than this holds a reset (R2). */
-    readonly jobHoldMs: number;
-  };
-  /** Whoever never had a session is told once where he is (R8). */
-  readonly welcome: boolean;
-  readonly turn: {
-    readonly busyMode: BusyMode;
-    readonly debounceMs: number;
-    readonly turnIdleTimeoutMs: number;
-    readonly turnTimeoutMs: number;
-    readonly maxWaitingTurns: number;
-    readonly maxMessagesPerTurn: number;
-    readonly permissionTimeoutMs: number;
-    readonly stopGraceMs: number;
-  };
-  readonly platforms: Readonly<
-    Partial<
-      Record<
-        Platform,
-        {
-          readonly busyMode?: BusyMode;
-          readonly debounceMs?: number;
-          /** The chat that is the home channel there. */
-          readonly home?: string;
-          readonly prompt?: string;
-          /** What runs the agents there, by name. */
-          readonly runtime?: string;
-        }
-      >
-    >
-  >;
-  /** By session key. */
-  readonly chats: Readonly<
-    Record<string, { readonly busyMode?: BusyMode; readonly prompt?: string; readonly runtime?: string }>
-  >;
-  /** `idleMinutes` goes up to a year, which is more than one timer can hold (2^31-1 ms). */
-  readonly pool: {
-    readonly idleMinutes: number;
-    readonly maxWarm: number;
-    /** What all warm agents may hold together; absent: no limit (B4). */
-    readonly maxMemoryMb?: number;
-  };
-  readonly handoff: { readonly ttlMs: number };
-  /** A10. */
-  readonly limits: RateLimits;
-  readonly delivery: { readonly ttlMs: number };
-  readonly digest: DigestConfig;
-  /** C5: what the model sees has stand-ins for user and chat ids. */
-  readonly redactPii: boolean;
   /** By key path as written in the file, without the defaults; `originOf` reads it. */
   readonly origins: Readonly<Record<string, Origin>>;
 }
 
+type Built = DeepReadonly<ReturnType<typeof build>>;
+
 export type Origin = "flag" | "env" | "file" | "default";
 
-export interface AgentConfig {
-  readonly name: string;
-  readonly displayName: string;
-  /** What it is mentioned by; its name and display name where nothing else is said. */
-  readonly names: readonly string[];
-  /** With `{name}` in it. */
-  readonly mentionFormat: string;
-  readonly answer: "addressed" | "always";
-  /** The text of its persona file. */
-  readonly persona?: string;
-  readonly prompt?: string;
-  /** What runs it unless chat or platform say otherwise: a name in `runtimes`. */
-  readonly runtime: string;
-  readonly accounts: readonly AccountConfig[];
-  /** A room's name or a chat's id: where `tertulia send` speaks when no room is named (H1). */
-  readonly homeRoom?: string;
-  readonly defaultSession?: string;
-  readonly busyMode?: BusyMode;
-  /** Its own, else the gateway's. */
-  readonly handoffTtlMs: number;
-}
-
-/** An account of an agent; `id` is what its channel and its sources call it. */
-export interface AccountConfig {
-  readonly platform: "xmpp";
-  readonly id: string;
-  readonly jid: string;
-  readonly password: string;
-  readonly nick?: string;
-  readonly rooms: readonly { readonly jid: string; readonly nick?: string; readonly password?: string }[];
-  readonly service?: string;
-  readonly tls?: { readonly ca?: string; readonly insecure?: boolean };
-  readonly resource?: string;
-}
-
-export interface AccessConfig {
-  /** Whoever writes gets in. */
-  readonly open: boolean;
-  /** Ids of accounts on the platform, beside those of `people:`. Null where no list was given. */
-  readonly people: readonly string[] | null;
-  /** Ids of rooms where everybody gets in. */
-  readonly rooms: readonly string[] | null;
-  /** Ids of accounts of foreign bots. */
-  readonly bots: readonly string[] | null;
-}
-
-export type RuntimeConfig =
-  | { readonly kind: "demo" }
-  | ({ readonly kind: "http" } & ModelConfig)
-  | ({ readonly kind: "acp" } & AcpAgentConfig)
-  | ({ readonly kind: "hermes" } & HermesConfig);
-
-/** An agent that is a program. One of preset and command is there. */
-export interface AcpAgentConfig {
-  readonly preset?: AgentPreset;
-  readonly command?: string;
-  readonly args?: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  /** Where it reads the stable part; null for in its first prompt. */
-  readonly contextFile?: string | null;
-  /** Words that come after the answer to their prompt are waited for so long. */
-  readonly quietTimeMs?: number;
-}
-
-/** A Hermes gateway with its API server on. */
-export interface HermesConfig {
-  readonly baseUrl: string;
-  readonly key: string;
-  /** One of its model routes. */
-  readonly model?: string;
-  readonly idleTimeoutMs: number;
-}
-
-/** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
-export interface ModelConfig {
-  readonly preset?: ModelPreset;
-  readonly baseUrl?: string;
-  readonly model: string;
-  readonly key?: string;
-  /** Tokens it can hold. */
-  readonly window?: number;
-  readonly maxOutput?: number;
-  readonly idleTimeoutMs: number;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-export interface PersonConfig {
-  readonly id: string;
-  readonly name?: string;
-  readonly role: Role;
-  readonly tokens: readonly string[];
-  /** Where the person writes from, by the platform's ids (A4). */
-  readonly accounts: readonly { readonly platform: Platform; readonly id: string }[];
-}
-
-/** D1. */
-export interface DigestConfig {
-  /** Whose files are kept, absolute; null: none are. */
-  readonly home: string | null;
-  readonly intervalMs: number;
-  readonly idleMinutes: number;
-  readonly limit: number;
-  readonly lang: "en" | "zh";
-  /** Beginnings of messages that nobody said, besides the known ones. */
-  readonly noise: readonly string[];
-}
-
-/** One conversation by its key, or one chat, in which each agent has its own. */
-export interface RoomConfig {
-  readonly conversation?: string;
-  readonly chat?: { readonly platform: Platform; readonly id: string };
-  readonly share: boolean;
-}
+export type AgentConfig = Built["agents"][string];
+export type AccountConfig = AgentConfig["accounts"][number];
+export type RuntimeConfig = Built["runtimes"][string];
 
 export interface ConfigFlags {
   readonly home?: string | undefined;
@@ -282,7 +82,7 @@ export interface ConfigRequest {
 }
 
 /** What is written, and what of it cannot hold. */
-export interface ConfigReading {
+interface ConfigReading {
   /** With problems: built from the rest, for whoever looks for further ones, or only asks where a gateway is. */
   readonly config: Config;
   readonly problems: readonly string[];
@@ -315,16 +115,17 @@ export function readConfig({ flags = {}, env = process.env }: ConfigRequest = {}
     { key: "port", where: "--port", origin: "flag", value: numeral(flags.port) },
     { key: "host", where: "--host", origin: "flag", value: flags.host },
   ]);
-  const { settings, problems, leftOut } = check(file);
-  const files = unreadableFiles(settings, file, baseFolder);
+  const { settings: written, problems, leftOut } = check(file);
+  const files = unreadableFiles(written, file, baseFolder);
   const model = modelFromEnvironment(variables);
   const proxied = proxiesIn(variables);
+  const settings = model.runtime === undefined ? written : withDefaultRuntime(written, model.runtime);
   if (model.runtime !== undefined) {
-    const name = settings.default_agent ?? Object.keys(settings.agents)[0] ?? "main";
-    settings.agents[name]!.runtime = model.runtime;
-    for (const setting of Object.keys(model.runtime)) {
-      origins[`agents.${name}.runtime.${setting}`] = "env";
-      file.places.set(`agents.${name}.runtime.${setting}`, MODEL_VARIABLES[setting] ?? "TERTULIA_MODEL_URL");
+    for (const [setting, schema] of Object.entries(httpRuntime.in.shape)) {
+      if (!(nameOf(setting, schema) in model.runtime)) continue;
+      const path = `agents.${defaultAgentOf(settings)}.runtime.${setting}`;
+      origins[path] = "env";
+      file.places.set(path, MODEL_VARIABLES[setting] ?? "TERTULIA_MODEL_URL");
     }
   }
 
@@ -345,8 +146,7 @@ export function readConfig({ flags = {}, env = process.env }: ConfigRequest = {}
     },
     ...present({ proxies: proxied.proxies }),
     client: present({ token, sessionId, hermesSessionId: given(variables.HERMES_SESSION_ID) }),
-    ...build(settings, { baseFolder }),
-    digest: digestConfig(settings.digest, locate("digest.home", settings.digest.home, undefined, env) ?? null),
+    ...build(settings, { baseFolder, env }),
     origins,
   });
   return {
@@ -456,7 +256,7 @@ export function originOf(config: Config, keyPath: string): Origin {
   return config.origins[keyPath] ?? "default";
 }
 
-export interface RulesRequest {
+interface RulesRequest {
   readonly agent: string;
   readonly source: Source;
   /** Absent: computed from the source, which throws `source_invalid` where it has no address (K5). */
@@ -578,181 +378,110 @@ function first<T>(layers: readonly (readonly [from: string, value: T | undefined
 
 // ---- from what is written to what holds
 
-/** The owner exists without being named. */
-const UNNAMED: z.output<typeof person> = { tokens: [], accounts: [] };
+interface Surroundings {
+  readonly baseFolder: string;
+  readonly env: Environment;
+}
 
-function build(settings: Settings, { baseFolder }: { baseFolder: string }) {
-  const { http, metrics, log, session, reset, turn, pool, limits } = settings;
+/** What refers to something else is resolved; the rest is as the schema gives it. */
+function build(settings: Settings, { baseFolder, env }: Surroundings) {
   const timezone = settings.timezone ?? machineZone();
-  const handoff = { ttlMs: settings.handoff.ttl };
-  const policies = <K extends string>(layer: Readonly<Partial<Record<K, z.output<typeof policy>>>>) =>
-    table(layer, (written) => resetPolicy(written, timezone));
+  const inZone = (policy: Settings["reset"]["default"]) => ({ ...policy, timezone: policy.timezone ?? timezone });
+  const { jobHoldHours, ...reset } = settings.reset;
+  const access: Readonly<Partial<Record<Platform, Settings["access"]["xmpp"] & object>>> = settings.access;
+  const people: Settings["people"] = { owner: UNNAMED, ...settings.people };
 
   return {
+    ...settings,
     timezone,
-    http: { host: http.host, port: http.port, token: http.token, systemMessages: http.system_messages },
-    metrics: present(metrics),
-    log,
-    agents: table(settings.agents, (written, name): AgentConfig => {
-      return {
-        name,
-        displayName: written.display_name ?? name,
-        runtime: runtimeName(name, written.runtime),
-        handoffTtlMs: written.handoff_ttl ?? handoff.ttlMs,
-        names: written.names ?? [...new Set([name, written.display_name ?? name])],
-        mentionFormat: written.mention_format,
-        answer: written.answer,
-        accounts: written.accounts.map((account) => accountConfig(account, baseFolder)),
-        ...present({
-          persona: written.persona === undefined ? undefined : textOf(resolve(baseFolder, written.persona)),
-          prompt: written.prompt,
-          homeRoom: written.home_room,
-          defaultSession: written.default_session,
-          busyMode: written.busy_mode,
-        }),
-      };
-    }),
-    defaultAgent: settings.default_agent ?? Object.keys(settings.agents)[0] ?? "",
-    runtimes: table(
-      { demo: { kind: "demo" }, ...inPlace(settings.agents), ...settings.runtimes } as Settings["runtimes"],
-      runtimeConfig,
-    ),
-    people: table({ owner: UNNAMED, ...settings.people }, (written, id): PersonConfig => {
-      const role = written.role ?? (id === "owner" ? "owner" : "member");
-      const accounts = written.accounts.map(({ platform, id }) => ({ platform, id: accountId(platform, id) }));
-      return { id, role, tokens: written.tokens, accounts, ...present({ name: written.name }) };
-    }),
-    rooms: table(settings.rooms, ({ conversation, platform, chat, share }): RoomConfig => {
+    agents: table(settings.agents, (agent, name) => agentOf(agent, { name, settings, baseFolder })),
+    defaultAgent: defaultAgentOf(settings),
+    runtimes: runtimesIn(settings),
+    people: table(people, (person, id) => ({
+      ...person,
+      id,
+      role: person.role ?? (id === "owner" ? ("owner" as const) : ("member" as const)),
+      accounts: person.accounts.map(({ platform, id }) => ({ platform, id: accountId(platform, id) })),
+    })),
+    rooms: table(settings.rooms, ({ conversation, platform, chat, share }) => {
       const at = platform === undefined || chat === undefined ? undefined : { platform, id: accountId(platform, chat) };
       return { share, ...present({ conversation, chat: at }) };
     }),
-    access: table(settings.access, ({ open, people, rooms, bots }, platform): AccessConfig => {
-      const listed = (ids: readonly string[] | undefined) =>
-        ids?.map((id) => accountId(platform as Platform, id)) ?? null;
+    access: table(access, ({ open, people, rooms, bots }, platform) => {
+      const listed = (ids: readonly string[] | null) => ids?.map((id) => accountId(platform, id)) ?? null;
       return { open, people: listed(people), rooms: listed(rooms), bots: listed(bots) };
     }),
-    session: {
-      groupSessionsPerUser: session.group_sessions_per_user,
-      threadSessionsPerUser: session.thread_sessions_per_user,
-      threadScope: session.thread_scope,
-      dmScope: session.dm_scope,
-    },
     reset: {
-      default: resetPolicy(reset.default, timezone),
-      platforms: policies(reset.platforms),
-      types: policies(reset.types),
-      chats: policies(reset.chats),
-      jobHoldMs: reset.job_hold_hours * 3_600_000,
+      default: inZone(reset.default),
+      platforms: table(reset.platforms, inZone),
+      types: table(reset.types, inZone),
+      chats: table(reset.chats, inZone),
+      /** An open background job younger than this holds a reset (R2). */
+      jobHoldMs: jobHoldHours * 3_600_000,
     },
-    welcome: settings.welcome,
-    turn: {
-      busyMode: turn.busy_mode,
-      debounceMs: turn.debounce_ms,
-      turnIdleTimeoutMs: turn.turn_idle_timeout,
-      turnTimeoutMs: turn.turn_timeout,
-      maxWaitingTurns: turn.max_waiting_turns,
-      maxMessagesPerTurn: turn.max_messages_per_turn,
-      permissionTimeoutMs: turn.permission_timeout,
-      stopGraceMs: turn.stop_grace,
-    },
-    platforms: table(settings.platforms, (written) =>
-      present({
-        busyMode: written.busy_mode,
-        debounceMs: written.debounce_ms,
-        home: written.home,
-        prompt: written.prompt,
-        runtime: written.runtime,
-      }),
-    ),
-    chats: table(settings.chats, (written) =>
-      present({ busyMode: written.busy_mode, prompt: written.prompt, runtime: written.runtime }),
-    ),
-    pool: {
-      idleMinutes: pool.idle_minutes,
-      maxWarm: pool.max_warm,
-      ...present({ maxMemoryMb: pool.max_memory_mb }),
-    },
-    handoff,
-    limits: {
-      guestPerMinute: limits.guest_per_minute,
-      guestPerHour: limits.guest_per_hour,
-      placePerMinute: limits.place_per_minute,
-      accountPerMinute: limits.account_per_minute,
-    },
-    delivery: { ttlMs: settings.delivery.ttl },
-    redactPii: settings.redact_pii,
-  } satisfies Partial<Config>;
+    digest: { ...settings.digest, home: locate("digest.home", settings.digest.home, undefined, env) ?? null },
+  };
+}
+
+/** The owner exists without being named. */
+const UNNAMED: Settings["people"][string] = { tokens: [], accounts: [] };
+
+function defaultAgentOf(settings: Settings): string {
+  return settings.defaultAgent ?? Object.keys(settings.agents)[0] ?? "";
+}
+
+function withDefaultRuntime(settings: Settings, runtime: z.output<typeof httpRuntime>): Settings {
+  const name = defaultAgentOf(settings);
+  const agents = table(settings.agents, (agent, other) => (other === name ? { ...agent, runtime } : agent));
+  return { ...settings, agents };
+}
+
+type AgentSettings = Settings["agents"][string];
+
+function agentOf(
+  { persona, accounts, runtime, ...agent }: AgentSettings,
+  { name, settings, baseFolder }: { name: string; settings: Settings; baseFolder: string },
+) {
+  const displayName = agent.displayName ?? name;
+  const text = persona === undefined ? undefined : textOf(resolve(baseFolder, persona));
+  return {
+    ...agent,
+    name,
+    displayName,
+    names: agent.names ?? [...new Set([name, displayName])],
+    /** A name in `runtimes`. */
+    runtime: runtimeName(name, runtime),
+    handoffTtlMs: agent.handoffTtlMs ?? settings.handoff.ttlMs,
+    accounts: accounts.map((account) => accountOf(account, baseFolder)),
+    /** The text of the file. */
+    ...present({ persona: text }),
+  };
+}
+
+/** `id` is what its channel and its sources call it. */
+function accountOf({ tls, ...account }: AgentSettings["accounts"][number], baseFolder: string) {
+  const { platform, jid, rooms } = account;
+  const ca = tls?.ca === undefined ? undefined : resolve(baseFolder, tls.ca);
+  return {
+    ...account,
+    id: accountId(platform, jid),
+    rooms: rooms.map((room) => ({ ...room, jid: accountId(platform, room.jid) })),
+    ...present({ tls: tls && { ...tls, ...present({ ca }) } }),
+  };
 }
 
 /** A runtime that is described in an agent is named after both. */
-function runtimeName(agentName: string, written: z.output<typeof agent>["runtime"]): string {
+function runtimeName(agentName: string, written: AgentSettings["runtime"]): string {
   if (written.kind === "named") return written.name;
   return written.kind === "demo" ? "demo" : `${written.kind}:${agentName}`;
 }
 
-function inPlace(agents: Settings["agents"]): Settings["runtimes"] {
-  const described = Object.entries(agents).flatMap(([name, { runtime: written }]) =>
-    written.kind === "named" || written.kind === "demo" ? [] : [[runtimeName(name, written), written] as const],
+/** Those of `runtimes:`, those described in an agent, and always `demo`. */
+function runtimesIn({ agents, runtimes }: Settings): Settings["runtimes"] {
+  const described = Object.entries(agents).flatMap(([name, { runtime }]) =>
+    runtime.kind === "named" || runtime.kind === "demo" ? [] : [[runtimeName(name, runtime), runtime] as const],
   );
-  return Object.fromEntries(described);
-}
-
-function accountConfig(written: z.output<typeof agent>["accounts"][number], baseFolder: string): AccountConfig {
-  const { platform, jid, password, rooms, nick, service, resource, tls } = written;
-  const ca = tls?.ca === undefined ? undefined : resolve(baseFolder, tls.ca);
-  return {
-    platform,
-    id: accountId(platform, jid),
-    jid,
-    password,
-    rooms: rooms.map((room) => {
-      const { jid, ...more } = typeof room === "string" ? { jid: room } : room;
-      return { jid: accountId(platform, jid), ...present(more) };
-    }),
-    ...present({ nick, service, resource }),
-    ...(tls === undefined ? {} : { tls: present({ ca, insecure: tls.insecure }) }),
-  };
-}
-
-/** Where its API server listens by itself. */
-const HERMES_URL = "http://127.0.0.1:8642";
-
-function runtimeConfig(written: z.output<typeof runtime>): RuntimeConfig {
-  if (written.kind === "demo") return { kind: "demo" };
-  if (written.kind === "acp") return acpConfig(written);
-  if (written.kind === "hermes") {
-    const { kind, base_url: baseUrl = HERMES_URL, key, idle_timeout: idleTimeoutMs, model } = written;
-    return { kind, baseUrl, key, idleTimeoutMs, ...present({ model }) };
-  }
-  const { kind, preset, base_url, model, key, window, max_output, idle_timeout, headers } = written;
-  return {
-    kind,
-    model,
-    idleTimeoutMs: idle_timeout,
-    headers: table(headers, (value) => value),
-    ...present({ preset, baseUrl: base_url, key, window, maxOutput: max_output }),
-  };
-}
-
-function digestConfig(written: Settings["digest"], home: string | null): DigestConfig {
-  const { interval, idle_minutes, limit, lang, noise } = written;
-  return { home, intervalMs: interval, idleMinutes: idle_minutes, limit, lang, noise };
-}
-
-function acpConfig(written: z.output<typeof acpRuntime>): RuntimeConfig {
-  const { kind, preset, command, args, env, context_file, quiet_time: quietTimeMs } = written;
-  const contextFile = context_file === "none" ? null : context_file;
-  return { kind, env: table(env, (value) => value), ...present({ preset, command, args, contextFile, quietTimeMs }) };
-}
-
-function resetPolicy(written: z.output<typeof policy>, timezone: string): ResetPolicy {
-  return {
-    mode: written.mode,
-    idleMinutes: written.idle_minutes,
-    atHour: written.at_hour,
-    timezone: written.timezone ?? timezone,
-    notify: written.notify,
-  };
+  return withoutPrototype({ demo: { kind: "demo" }, ...Object.fromEntries(described), ...runtimes });
 }
 
 /** UTC where the machine has no zone with a name (TZ=UTC-3, TZ=/etc/localtime). */

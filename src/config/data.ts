@@ -9,24 +9,34 @@ export function valueAt(tree: unknown, path: readonly string[]): unknown {
   return value;
 }
 
-export type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
 /** Without the absent fields: they stay absent instead of being undefined. */
 export function present<T extends object>(fields: T): Present<T> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Present<T>;
 }
 
-/** Without a prototype: nobody is found under `constructor`. */
+/** Nobody is found under `constructor`. */
+export function withoutPrototype<T extends object>(map: T): Readonly<T> {
+  return Object.assign(Object.create(null), map);
+}
+
+/** A map without a prototype. */
 export function table<K extends string, V, W>(
   entries: Readonly<Partial<Record<K, V>>>,
-  change: (value: V, name: string) => W,
-): Record<K, W> {
-  const result: Record<string, W> = Object.create(null);
-  for (const [name, value] of Object.entries<V | undefined>(entries)) {
-    if (value !== undefined) result[name] = change(value, name);
-  }
-  return result;
+  change: (value: V, name: K) => W,
+): string extends K ? Record<string, W> : Partial<Record<K, W>> {
+  const changed = Object.entries<V | undefined>(entries).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, change(value, name as K)] as const],
+  );
+  return withoutPrototype(Object.fromEntries(changed)) as ReturnType<typeof table<K, V, W>>;
 }
+
+export type DeepReadonly<T> = T extends readonly (infer E)[]
+  ? readonly DeepReadonly<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: DeepReadonly<T[K]> }
+    : T;
 
 export function deepFreeze<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {

@@ -1,8 +1,9 @@
 /** What somebody may have meant by a key that is none: by its meaning first, then by its letters, then where it belongs to something else. */
 
+import { nearest } from "../text/nearest-name.ts";
 import { AGENT_PRESETS, configKeys, MODEL_PRESETS, runtime } from "./schema.ts";
 
-export interface UnknownKey {
+interface UnknownKey {
   /** Of the map it stands in. */
   readonly path: readonly string[];
   readonly key: string;
@@ -55,7 +56,7 @@ const KINDS: Readonly<Record<string, string>> = {
 /** Kinds of runtimes, other than this one, that take the key. */
 function kindsWith(key: string, kind: string): string[] {
   return runtime.def.options.flatMap((option) => {
-    const { shape } = option;
+    const { shape } = option.in;
     const [name = ""] = shape.kind.def.values;
     return name !== kind && Object.hasOwn(shape, key) ? [name] : [];
   });
@@ -181,37 +182,4 @@ function elsewhere(key: string): string | undefined {
   // A single word is in too many keys.
   const byMeaning = key.includes("_") ? paths.find((path) => byWords(key, [last(path)]) !== undefined) : undefined;
   return ends(key) ?? meant.find((path) => path !== undefined) ?? byMeaning;
-}
-
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const allowed = Math.max(1, Math.floor(word.length / 3));
-  let best: string | undefined;
-  let least = allowed + 1;
-  for (const candidate of word === "" ? [] : known) {
-    if (Math.abs(candidate.length - word.length) >= least) continue;
-    const steps = distance(word.toLowerCase(), candidate.toLowerCase());
-    if (steps < least) [best, least] = [candidate, steps];
-  }
-  return best;
-}
-
-/** Letters added, dropped, replaced or swapped with the next one. */
-export function distance(a: string, b: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const isSame = a[i - 1] === b[j - 1];
-      const isSwap = j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      row[j] = Math.min(
-        (last[j] ?? 0) + 1,
-        (row[j - 1] ?? 0) + 1,
-        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
-        isSwap ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
-      );
-    }
-    [before, last] = [last, row];
-  }
-  return last[b.length] ?? 0;
 }

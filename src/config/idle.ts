@@ -2,10 +2,10 @@
 
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { isLocalDoor, type Platform } from "../message/source.ts";
-import type { AccessConfig, Config } from "./config.ts";
+import type { Config } from "./config.ts";
 import { ACCOUNT_PLATFORMS, PUSH_PLATFORMS } from "./schema.ts";
 
-export interface Idle {
+interface Idle {
   readonly path: string;
   readonly why: string;
 }
@@ -100,8 +100,8 @@ function* inNoRoom(config: Config): Generator<Idle> {
       yield { path: `rooms.${name}`, why };
 }
 
-function accessLists(access: Config["access"]): [Platform, AccessConfig][] {
-  return Object.entries(access) as [Platform, AccessConfig][];
+function accessLists(access: Config["access"]): [Platform, NonNullable<Config["access"][Platform]>][] {
+  return Object.entries(access) as [Platform, NonNullable<Config["access"][Platform]>][];
 }
 
 function* behindOpenDoors({ access }: Config): Generator<Idle> {

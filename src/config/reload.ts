@@ -16,7 +16,7 @@ const AT_START = [
   "proxies",
 ] as const satisfies readonly (keyof Config)[];
 
-export interface Reloaded {
+interface Reloaded {
   readonly config: Config;
   /** Key paths that have changed and stay as they were until the next start. */
   readonly needsRestart: readonly string[];

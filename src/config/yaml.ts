@@ -1,6 +1,6 @@
 /** What is no YAML, in words of people who never read its specification: what is wrong in a line, and what to write (E3). */
 
-export interface YamlError {
+interface YamlError {
   readonly pos: readonly [number, number];
   readonly code: string;
   readonly message: string;
