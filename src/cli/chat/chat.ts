@@ -10,10 +10,10 @@ import { systemClock } from "../../util/clock.ts";
 import { type Client, connect } from "../client.ts";
 import { clientConfig } from "../client-config.ts";
 import { createLog } from "../log.ts";
-import { askedText } from "../standard-input.ts";
 import { ask } from "./ask.ts";
 import { converse } from "./converse.ts";
 import { readLines } from "./read-lines.ts";
+import { askedText } from "./standard-input.ts";
 import type { ChatFlags, Door } from "./talk.ts";
 
 const DEFAULT_NAME = "main";
