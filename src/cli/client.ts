@@ -28,10 +28,10 @@ export interface Client {
   events(conversationKey: string, signal: AbortSignal): AsyncGenerator<StreamItem, void>;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly signal?: AbortSignal;
 }
-export interface PostOptions extends RequestOptions {
+interface PostOptions extends RequestOptions {
   /** A retry under the same key finds the message instead of sending it again (T3). */
   readonly idempotencyKey?: string;
 }

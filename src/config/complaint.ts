@@ -13,7 +13,7 @@ import { RESET_MODES, SCHEMA, type Settings, type Written } from "./schema.ts";
 
 // ---- what a schema of single keys cannot see
 
-export function* objectionsTo(settings: Settings, written: Written): Generator<Objection> {
+function* objectionsTo(settings: Settings, written: Written): Generator<Objection> {
   const agents = Object.keys(settings.agents);
   const ofAgent = `a conversation of ${agents.join(", ")}`;
   if (agents.length === 0) yield { path: ["agents"], allowed: "at least one agent" };
@@ -58,7 +58,7 @@ export function* objectionsTo(settings: Settings, written: Written): Generator<O
   }
 }
 
-export function* repeatedTokens({ people, metrics }: Pick<Settings, "people" | "metrics">): Generator<Objection> {
+function* repeatedTokens({ people, metrics }: Pick<Settings, "people" | "metrics">): Generator<Objection> {
   const known = new Set(metrics.token === undefined ? [] : [metrics.token]);
   for (const [id, { tokens }] of Object.entries(people)) {
     for (const [n, token] of tokens.entries()) {
@@ -69,7 +69,7 @@ export function* repeatedTokens({ people, metrics }: Pick<Settings, "people" | "
 }
 
 /** Every name of a runtime that is used must be one that is described; `demo` always is. */
-export function* unknownRuntimes({ runtimes, agents, platforms, chats }: Settings): Generator<Objection> {
+function* unknownRuntimes({ runtimes, agents, platforms, chats }: Settings): Generator<Objection> {
   const known = [...new Set(["demo", ...Object.keys(runtimes)])];
   for (const [name, { runtime }] of Object.entries(agents)) {
     if (runtime.kind === "named" && !known.includes(runtime.name))
@@ -84,7 +84,7 @@ export function* unknownRuntimes({ runtimes, agents, platforms, chats }: Setting
 }
 
 /** One account has one consumer, and one person. */
-export function* repeatedAccounts({ agents, people }: Settings): Generator<Objection> {
+function* repeatedAccounts({ agents, people }: Settings): Generator<Objection> {
   const known = new Set<string>();
   const isNew = (platform: Platform, id: string): boolean => {
     const before = known.size;
@@ -124,7 +124,7 @@ function* unknownHomeRooms({ agents, rooms }: Settings): Generator<Objection> {
 }
 
 /** T5: over HTTP every message has a turn of its own; another mode would have no effect. */
-export function* idleHttpModes({ platforms, chats }: Settings): Generator<Objection> {
+function* idleHttpModes({ platforms, chats }: Settings): Generator<Objection> {
   const allowed = "queue, always so for HTTP";
   const isIdle = (mode: BusyMode | undefined) => mode !== undefined && mode !== "queue";
   if (isIdle(platforms.http?.busy_mode)) yield { path: ["platforms", "http", "busy_mode"], allowed };
@@ -135,9 +135,9 @@ export function* idleHttpModes({ platforms, chats }: Settings): Generator<Object
   }
 }
 
-export const MODE_OF_ITS_OWN = `${RESET_MODES.join(", ")}; a policy is whole, and without a mode its limits would have no effect`;
+const MODE_OF_ITS_OWN = `${RESET_MODES.join(", ")}; a policy is whole, and without a mode its limits would have no effect`;
 
-export function lacksMode(policy: object | undefined): boolean {
+function lacksMode(policy: object | undefined): boolean {
   return policy !== undefined && Object.keys(policy).length > 0 && !("mode" in policy);
 }
 
@@ -231,7 +231,7 @@ function dropAt(tree: Record<string, unknown>, path: readonly string[]): string 
 }
 
 /** A value that is one variable and nothing else takes the type of its key: `port: ${PORT}`. */
-export function typeVariables(file: ConfigFile, issues: readonly z.core.$ZodIssue[]): boolean {
+function typeVariables(file: ConfigFile, issues: readonly z.core.$ZodIssue[]): boolean {
   let isChanged = false;
   for (const { code, path } of issues) {
     const keys = path.map(String);
@@ -245,7 +245,7 @@ export function typeVariables(file: ConfigFile, issues: readonly z.core.$ZodIssu
   return isChanged;
 }
 
-export function complaintsOf(file: ConfigFile, issue: z.core.$ZodIssue): readonly Problem[] {
+function complaintsOf(file: ConfigFile, issue: z.core.$ZodIssue): readonly Problem[] {
   const path = issue.path.map(String);
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => {
@@ -286,10 +286,10 @@ function placeOf(file: Pick<ConfigFile, "path" | "places">, path: readonly strin
   return file.path;
 }
 
-export const SECRET = /token|password|passphrase|secret|credential|(^|[_-])key$/i;
+const SECRET = /token|password|passphrase|secret|credential|(^|[_-])key$/i;
 
 /** Never a secret, and never what a variable holds: it may be one in the wrong place. */
-export function shown(file: ConfigFile, path: readonly string[], value: unknown): string {
+function shown(file: ConfigFile, path: readonly string[], value: unknown): string {
   const variable = file.variables.get(path.join("."));
   if (variable !== undefined) return `${variable.written} (from the environment)`;
   if (Array.isArray(value)) return "a list";
@@ -309,7 +309,7 @@ export function shownAddress(text: string): string | null {
   return url === null || url.host === "" ? null : `${url.protocol}//${url.host}${url.pathname}${url.search && "?…"}`;
 }
 
-export function hintFor(path: readonly string[], value: unknown, allowed: string): string {
+function hintFor(path: readonly string[], value: unknown, allowed: string): string {
   if (allowed.startsWith("a duration") && /^\d+$/.test(String(value))) return "; the unit is missing";
   if (typeof value !== "string") return "";
   const kind = path.at(-1) === "kind" ? kindHint(value) : null;

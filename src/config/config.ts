@@ -35,9 +35,7 @@ import {
 
 export {
   type AgentPreset,
-  type ConfigKey,
   configKeys,
-  type LogLevel,
   type ModelPreset,
   runtimeKeys,
 } from "./schema.ts";
@@ -208,7 +206,7 @@ export type RuntimeConfig =
   | ({ readonly kind: "hermes" } & HermesConfig);
 
 /** An agent that is a program. One of preset and command is there. */
-export interface AcpAgentConfig {
+interface AcpAgentConfig {
   readonly preset?: AgentPreset;
   readonly command?: string;
   readonly args?: readonly string[];
@@ -220,7 +218,7 @@ export interface AcpAgentConfig {
 }
 
 /** A Hermes gateway with its API server on. */
-export interface HermesConfig {
+interface HermesConfig {
   readonly baseUrl: string;
   readonly key: string;
   /** One of its model routes. */
@@ -229,7 +227,7 @@ export interface HermesConfig {
 }
 
 /** A model behind an OpenAI-compatible address. One of preset and baseUrl is there. */
-export interface ModelConfig {
+interface ModelConfig {
   readonly preset?: ModelPreset;
   readonly baseUrl?: string;
   readonly model: string;
@@ -241,7 +239,7 @@ export interface ModelConfig {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface PersonConfig {
+interface PersonConfig {
   readonly id: string;
   readonly name?: string;
   readonly role: Role;
@@ -251,7 +249,7 @@ export interface PersonConfig {
 }
 
 /** D1. */
-export interface DigestConfig {
+interface DigestConfig {
   /** Whose files are kept, absolute; null: none are. */
   readonly home: string | null;
   readonly intervalMs: number;
@@ -263,7 +261,7 @@ export interface DigestConfig {
 }
 
 /** One conversation by its key, or one chat, in which each agent has its own. */
-export interface RoomConfig {
+interface RoomConfig {
   readonly conversation?: string;
   readonly chat?: { readonly platform: Platform; readonly id: string };
   readonly share: boolean;

@@ -112,10 +112,10 @@ export function readFile({
 }
 
 /** Deeper than any key there is; an alias that contains itself ends here. */
-export const DEEPEST = 12;
+const DEEPEST = 12;
 
 /** A section whose keys are all commented out, as in the template, says nothing. */
-export function dropEmptySections(settings: unknown): void {
+function dropEmptySections(settings: unknown): void {
   if (!isRecord(settings)) return;
   for (const [key, value] of Object.entries(settings)) {
     const isSection = Object.hasOwn(SCHEMA.shape, key) && !["timezone", "default_agent", "welcome"].includes(key);
@@ -124,10 +124,7 @@ export function dropEmptySections(settings: unknown): void {
 }
 
 /** Puts variables in; `$${` stands for a plain `${`. */
-export function fill(
-  text: string,
-  known: Environment,
-): { text: string; isFilled: boolean; missing: readonly string[] } {
+function fill(text: string, known: Environment): { text: string; isFilled: boolean; missing: readonly string[] } {
   const missing: string[] = [];
   let isFilled = false;
   const filled = text.replace(/\$?\$\{([^}]*)\}?/g, (whole, name: string) => {
@@ -150,7 +147,7 @@ function standIn(name: string): string {
 }
 
 /** Decide where the file is looked for, so they cannot stand in it. */
-export const OUTSIDE_DOT_ENV = ["TERTULIA_HOME", "TERTULIA_CONFIG"];
+const OUTSIDE_DOT_ENV = ["TERTULIA_HOME", "TERTULIA_CONFIG"];
 
 export function readDotEnv(
   path: string,
@@ -178,7 +175,7 @@ export function readDotEnv(
 }
 
 /** A `#` begins a comment only after a space: a secret may contain one. */
-export function dotEnvValue(text: string): string | undefined {
+function dotEnvValue(text: string): string | undefined {
   const quote = text[0];
   if (quote !== '"' && quote !== "'") return text.replace(/(^|\s)#.*$/, "").trim();
   const body = quote === '"' ? /^"((?:[^"\\]|\\.)*)"\s*(?:#.*)?$/ : /^'([^']*)'\s*(?:#.*)?$/;

@@ -196,7 +196,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
 }
 
 /** Letters added, dropped, replaced or swapped with the next one. */
-export function distance(a: string, b: string): number {
+function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -27,40 +27,40 @@ export type ModelPreset = (typeof MODEL_PRESETS)[number];
 export const AGENT_PRESETS = ["demo", "opencode", "gemini", "claude", "codex", "hermes", "qwen"] as const;
 export type AgentPreset = (typeof AGENT_PRESETS)[number];
 
-export const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
+const LOG_LEVELS = ["info", "debug", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-export const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
-export const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
+const ROLES = ["owner", "member", "guest"] as const satisfies readonly Role[];
+const BUSY_MODES = ["collect", "queue", "steer", "interrupt", "reject"] as const satisfies readonly BusyMode[];
 export const RESET_MODES = ["none", "idle", "daily", "both"] as const satisfies readonly ResetPolicy["mode"][];
 
-export const HOST_NAME = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i;
-export const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(%\w+)?$/i;
-export const ROOM_NAME = /^[\p{L}\p{N}_.#-]+$/u;
+const HOST_NAME = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i;
+const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(%\w+)?$/i;
+const ROOM_NAME = /^[\p{L}\p{N}_.#-]+$/u;
 /** What can stand in an Authorization header. */
-export const TOKEN = /^[\x21-\x7e]{16,}$/;
-export const DURATION = /^(\d+)(ms|s|m|h|d)$/;
-export const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const TOKEN = /^[\x21-\x7e]{16,}$/;
+const DURATION = /^(\d+)(ms|s|m|h|d)$/;
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-export function durationMs(text: string): number | undefined {
+function durationMs(text: string): number | undefined {
   const [, count, unit] = DURATION.exec(text) ?? [];
   return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
 }
 
-export function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
+function words(error: string, matches: (text: string) => boolean = (text) => text !== "") {
   return z.string({ error }).refine(matches, { error });
 }
 
-export function whole(from: number, to: number) {
+function whole(from: number, to: number) {
   const error = `a whole number from ${from} to ${to}`;
   return z.int({ error }).min(from, { error }).max(to, { error });
 }
 
-export function oneOf<const T extends readonly string[]>(values: T) {
+function oneOf<const T extends readonly string[]>(values: T) {
   return z.enum(values, { error: values.join(", ") });
 }
 
 /** `to` stays below 2^31-1 ms: a longer timer would fire at once. */
-export function duration(from: string, to: string) {
+function duration(from: string, to: string) {
   const error = `a duration from ${from} to ${to}, such as 90s (ms, s, m, h or d)`;
   const [least, most] = [durationMs(from) ?? 0, durationMs(to) ?? 0];
   return z.string({ error }).transform((text, context) => {
@@ -71,14 +71,14 @@ export function duration(from: string, to: string) {
   });
 }
 
-export function section<T extends z.core.$ZodLooseShape>(shape: T) {
+function section<T extends z.core.$ZodLooseShape>(shape: T) {
   const known = Object.keys(shape).join(", ");
   return z.strictObject(shape, {
     error: (issue) => (issue.code === "unrecognized_keys" ? known : `a map of ${known}`),
   });
 }
 
-export function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, key: K, value: V) {
+function mapOf<K extends z.ZodString, V extends z.ZodType>(what: string, key: K, value: V) {
   return z.record(key, value, { error: `a map of ${what}` });
 }
 
@@ -89,12 +89,12 @@ function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T
   });
 }
 
-export const onOff = z.boolean({ error: "true, false" });
-export const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
-export const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
-export const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
-export const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
-export const hostName = words(
+const onOff = z.boolean({ error: "true, false" });
+const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
+const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
+const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
+const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
+const hostName = words(
   "a host name or an IP address, without port or brackets",
   (host) => HOST_NAME.test(host) || IPV6.test(host),
 );
@@ -152,7 +152,7 @@ export const acpRuntime = section({
   error: "preset or command is needed",
 });
 
-export const hermesRuntime = section({
+const hermesRuntime = section({
   kind: z.literal("hermes", { error: "hermes" }),
   base_url: words("an http or https address before /v1, such as http://127.0.0.1:8642", isHttpUrl)
     .refine((url) => !isHttpUrl(url) || !namesUser(url), {
@@ -179,7 +179,7 @@ export const runtime = z.discriminatedUnion(
 );
 
 /** By its name, or described in place. */
-export const agentRuntime = z.preprocess(
+const agentRuntime = z.preprocess(
   (written) => (typeof written === "string" ? { kind: "named", name: written } : written),
   z.discriminatedUnion("kind", [...runtime.def.options, namedRuntime], {
     error: RUNTIME_KINDS,
@@ -189,7 +189,7 @@ export const agentRuntime = z.preprocess(
 const ROOM_OF_ACCOUNT = "the address of a room such as core@conference.example.org";
 
 /** An account of an agent on a platform; as many kinds as there are channels with accounts. */
-export const account = z.discriminatedUnion(
+const account = z.discriminatedUnion(
   "platform",
   [
     section({
@@ -263,7 +263,7 @@ export const person = section({
     .default([]),
 });
 
-export const room = section({
+const room = section({
   conversation: sessionKey.optional(),
   platform: oneOf(PUSH_PLATFORMS).optional(),
   chat: words("the id of a chat in quotes").optional(),
@@ -284,7 +284,7 @@ const ids = (what: string) =>
     )
     .optional();
 
-export const access = section({
+const access = section({
   open: onOff.default(false),
   people: ids("ids of people"),
   rooms: ids("ids of rooms"),
@@ -396,7 +396,7 @@ export function runtimeKeys(path: string): readonly ConfigKey[] {
   return keysUnder(runtime, path);
 }
 
-export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
+function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unknown): readonly ConfigKey[] {
   if (schema instanceof z.ZodOptional) return keysUnder(schema.def.innerType, path, fallback);
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return keysUnder(schema.def.innerType, path, schema.def.defaultValue);
@@ -420,7 +420,7 @@ export function keysUnder(schema: z.core.$ZodType, path: string, fallback?: unkn
   return [{ path, ...present({ fallback }), allowed: refused?.issues[0]?.message ?? "" }];
 }
 
-export function isHttpUrl(text: string): boolean {
+function isHttpUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }
 

@@ -85,7 +85,7 @@ export function signOnErrors(standing: () => Standing | null): SignOfLife {
   });
 }
 
-export function describeStanding(standing: Standing): string {
+function describeStanding(standing: Standing): string {
   switch (standing.kind) {
     case "waiting":
       return `waits as ${ordinal(standing.place)}`;
