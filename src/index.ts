@@ -1,4 +1,4 @@
-/** What an embedder imports. Drivers are under `tertulia/store/*`, `tertulia/runtime/*` and `tertulia/channel/*`. */
+/** Index: what an embedder imports. Each driver has an entry of its own in the package, such as `tertulia/store/sqlite/sqlite-store`. */
 
 // The ports, for drivers of one's own.
 export type { Channel, Inbox, MessageSender } from "./channel/channel.ts";

@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import { type Config, loadConfig } from "../config/config.ts";
 import { type NextContext, nextContextOf } from "../context/next-context.ts";
 import { LOCAL_DOORS } from "../context/settings.ts";
@@ -8,6 +9,7 @@ import { randomIds } from "../util/ids.ts";
 import { roomKey } from "./chat/door.ts";
 import { readToken } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
+import { OF_AGENT, ROOM } from "./options.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -19,8 +21,16 @@ interface ContextFlags {
   readonly json?: boolean;
 }
 
+export function contextCommand(command: Command): void {
+  command
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
+    .option("--json", "print the parts as JSON")
+    .action((name) => context(name, command.optsWithGlobals()));
+}
+
 /** C7: `tertulia context CONVERSATION` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
-export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
+async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
   const config = await clientConfig(flags);
   const key = roomKey(config, name, flags.agent);
   const found = await readState(config, {

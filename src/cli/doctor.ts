@@ -1,6 +1,7 @@
 import { existsSync, statfsSync } from "node:fs";
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import type { Command } from "commander";
 import type { AgentConfig, Config, ConfigFlags, RuntimeConfig } from "../config/config.ts";
 import { silentPlatforms } from "../config/reload.ts";
 import { blockProblem, lookAtBlock } from "../digest/files.ts";
@@ -35,8 +36,15 @@ const NO_SPACE = 20 * 2 ** 20;
 const REFUSED_LIMIT = 1_000;
 const PROBE_MS = 10_000;
 
+export function doctorCommand(command: Command): void {
+  command
+    .option("--json", "print the findings as JSON")
+    .addHelpText("after", "\nExit codes: 0 nothing failed; 1 a check failed; 3 the state or the machine is not usable.")
+    .action(() => doctor(command.optsWithGlobals()));
+}
+
 /** `tertulia doctor`: one line for each thing that has to be right. Changes nothing. Exit code 0, 1 (a check failed) or 3 (unusable). */
-export async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
+async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
   const findings = [nodeFinding(), ...(await findingsOf(flags))];
   output(json ? JSON.stringify({ findings }) : table(findings.map(line)));
   const isUnusable = findings.some(({ state }) => state === "unusable");

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { Command } from "commander";
 import { type Config, loadConfig, originOf, rulesFor } from "../config/config.ts";
 import { bindingFault, bindingState } from "../conversation/binding.ts";
 import { nameOf } from "../conversation/door.ts";
@@ -14,6 +15,7 @@ import type { ConversationReader } from "../store/readers.ts";
 import type { BindingRow, ConversationRow, SessionRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
 import type { Client } from "./client.ts";
+import { ROOM } from "./options.ts";
 import { output } from "./output.ts";
 import { orNull, readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -27,8 +29,19 @@ interface ExplainFlags {
   readonly json?: boolean;
 }
 
+export function explainCommand(command: Command): void {
+  command
+    .argument("[room]", ROOM)
+    .option("--source <file>", "in its place a JSON file with the source")
+    .option("--agent <name>", "the agent it is for (default the configured one)")
+    .option("--person <id>", "as if its author were this person")
+    .option("--json", "print the explanation as JSON")
+    .addHelpText("after", '\nA source: {"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}')
+    .action((room) => explain(room, command.optsWithGlobals()));
+}
+
 /** K18: `tertulia explain ROOM`, or `--source file.json`, says what would become of a message from there, and why. Nothing is written. */
-export async function explain(room: string | undefined, flags: ExplainFlags): Promise<void> {
+async function explain(room: string | undefined, flags: ExplainFlags): Promise<void> {
   const config = loadConfig({ flags });
   const source = flags.source === undefined ? sourceOfRoom(config, room, flags.agent) : readSource(flags.source);
   const explanation = await explanationOf(config, source, flags);

@@ -129,7 +129,7 @@ function mapPer<const T extends readonly string[], V extends z.ZodType>(names: T
 
 const onOff = z.boolean({ error: "true, false" });
 const keyName = words("a-z, 0-9, _ and -, but not person, job or foreign", isKeyName);
-export const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
+const roomName = words("letters, digits, and _ . # -", (name) => ROOM_NAME.test(name));
 const sessionKey = words("a session key such as agent:main:telegram:dm:99", isSessionKey);
 const zone = words("an IANA time zone such as Europe/Berlin", isTimeZone);
 const hostName = words(

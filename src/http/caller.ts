@@ -45,7 +45,7 @@ export type Scope =
 const WHOLE: Scope = { kind: "person" };
 
 /** A cookie of this name holds a token; those of other programs on this machine are not looked at. */
-export const TOKEN_COOKIE = "tertulia_token";
+const TOKEN_COOKIE = "tertulia_token";
 
 const NOBODY: Person = { id: "nobody", role: "guest" };
 
@@ -77,7 +77,7 @@ export function presentedTokens({ headersDistinct }: Pick<RequestFacts, "headers
 }
 
 /** Throws `unauthorized` unless all are known, and mean the same. */
-export async function callerOfTokens(tokens: readonly string[], ground: TokenGround): Promise<Caller> {
+async function callerOfTokens(tokens: readonly string[], ground: TokenGround): Promise<Caller> {
   const callers = await Promise.all(tokens.map((token) => callerOfToken(token, ground)));
   const [first] = callers;
   if (first === undefined || callers.some((other) => !isSame(first, other)))

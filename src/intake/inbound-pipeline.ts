@@ -197,7 +197,7 @@ function withVouched({ source, verifiedUser }: Spoken): Source {
 }
 
 /** What the owner decided of one agent on one platform. */
-export function accessPolicyFor(config: Config, agentName: string, platform: Platform): AccessPolicy {
+function accessPolicyFor(config: Config, agentName: string, platform: Platform): AccessPolicy {
   const agent = config.agents[agentName];
   if (agent === undefined) throw new TertuliaError("agent_unknown", `There is no agent ${agentName} any more.`);
   return {

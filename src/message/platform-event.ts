@@ -53,7 +53,7 @@ export interface PlatformDeletion extends HeardBase {
 }
 
 /** Somebody is in the place and reads along, without a word; told as often as it is seen (H7). */
-export interface PlatformReader extends HeardBase {
+interface PlatformReader extends HeardBase {
   readonly kind: "reader";
   /** The occupant's address by which other accounts of ours may have told of him before it was known who he is. */
   readonly alias?: string;

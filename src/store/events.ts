@@ -203,7 +203,7 @@ export interface BindEvent extends EventBase {
 }
 
 /** The owner gives a session of another program a home here, before anything speaks in it (H13). */
-export interface AdoptEvent extends EventBase {
+interface AdoptEvent extends EventBase {
   readonly kind: "adopt";
   readonly by: Speaker;
   readonly foreign: ForeignRef;
@@ -368,7 +368,7 @@ interface MessageOutcome extends ConversationOutcome {
   readonly messageId: number;
 }
 
-export interface EndedSession {
+interface EndedSession {
   readonly sessionId: string;
   readonly reason: string;
 }

@@ -7,7 +7,7 @@ import type { Target } from "../message/target.ts";
 export type RuntimeStatus = "healthy" | "degraded" | "broken";
 
 /** Token totals of a session, and the size of its last prompt. */
-export interface SessionTokens {
+interface SessionTokens {
   readonly input: number;
   readonly output: number;
   readonly cacheRead: number;
@@ -51,7 +51,7 @@ export interface ConversationRow {
 }
 
 /** The runtime of a conversation, as /runtime chose it (B7). */
-export interface RuntimeChoice {
+interface RuntimeChoice {
   /** Null: the configured one. */
   readonly name: string | null;
   /** The runtime before the last switch; null before the first. */

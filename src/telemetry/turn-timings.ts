@@ -17,7 +17,7 @@ export interface TurnTimings {
   readonly attempts: Attempt[];
 }
 
-export interface Attempt {
+interface Attempt {
   readonly askedAt: number;
   openedAt: number | null;
   promptedAt: number | null;

@@ -275,7 +275,7 @@ export function render({ stable, settings: changed, facts: known, door }: Contex
   return { stable: part, facts: renderTurnFacts(facts, speakersOf(facts, settings), settings) };
 }
 
-export function speakersOf(facts: Pick<TurnFacts, "authors" | "room" | "source">, settings: ContextSettings): Speakers {
+function speakersOf(facts: Pick<TurnFacts, "authors" | "room" | "source">, settings: ContextSettings): Speakers {
   return createSpeakers({
     agent: settings.agent.name,
     known: [...facts.authors.map(({ author }) => author), ...facts.room.lines.map(({ author }) => author)],

@@ -119,7 +119,7 @@ function contentOf(event: string): string {
 }
 
 /** What the demo agent says to these words, however often it is asked. */
-export function expectedAnswer(text: string): string {
+function expectedAnswer(text: string): string {
   const [, word = "", argument = ""] = /^(\S+) (.*)$/s.exec(text) ?? [];
   if (word === "say") return argument;
   const numbers = Array.from({ length: Number.parseInt(argument, 10) }, (_, index) => index + 1);

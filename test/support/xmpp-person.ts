@@ -138,7 +138,7 @@ export class XmppPerson {
   }
 }
 
-export function hasCode(stanza: Element, code: string): boolean {
+function hasCode(stanza: Element, code: string): boolean {
   const x = stanza.getChild("x", "http://jabber.org/protocol/muc#user");
   return x?.getChildren("status").some(({ attrs }) => attrs.code === code) === true;
 }

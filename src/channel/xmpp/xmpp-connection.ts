@@ -22,7 +22,7 @@ export type ConnectionState =
   | { readonly is: "fatal"; readonly reason: string } //   → stopped
   | { readonly is: "stopped" };
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   onSession(): void;
   onResumed(): void;
   onDown(): void;

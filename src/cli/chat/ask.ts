@@ -3,8 +3,8 @@ import { asTertuliaError, TertuliaError } from "../../errors.ts";
 import type { SayKind } from "../../intake/local-doors.ts";
 import type { Client } from "../client.ts";
 import { output } from "../output.ts";
-import { signOnErrors } from "../sign-of-life.ts";
 import { readable } from "./screen.ts";
+import { signOnErrors } from "./sign-of-life.ts";
 import { attach, complain, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
 /** `tertulia chat -q`, and a text from a pipe: one message, one answer. */

@@ -3,9 +3,9 @@ import { asTertuliaError } from "../../errors.ts";
 import type { EntryRow } from "../../store/rows.ts";
 import { systemClock } from "../../util/clock.ts";
 import { pause } from "../client.ts";
-import { SignOfLife } from "../sign-of-life.ts";
 import { addToHistory, HISTORY_SIZE, readHistory } from "./line-history.ts";
 import { type Entered, Screen } from "./screen.ts";
+import { SignOfLife } from "./sign-of-life.ts";
 import { answerQuestion, attach, type Door, type Talk, untilLeft } from "./talk.ts";
 
 const PAST_ENTRIES = 6;

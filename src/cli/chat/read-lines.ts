@@ -3,10 +3,10 @@ import type { Posted, Shown } from "../../channel/console/transcript.ts";
 import { asTertuliaError } from "../../errors.ts";
 import { systemClock } from "../../util/clock.ts";
 import { printable } from "../output.ts";
-import { signOnErrors } from "../sign-of-life.ts";
-import { type Asked, typedLines } from "../standard-input.ts";
 import type { Attachment } from "./attachment.ts";
 import { questionLines, readable } from "./screen.ts";
+import { signOnErrors } from "./sign-of-life.ts";
+import { type Asked, typedLines } from "./standard-input.ts";
 import { answerQuestion, attach, complain, type Front, outputJson, patience, type Talk, untilLeft } from "./talk.ts";
 
 /** Lines of a program, or of a terminal whose output goes elsewhere: sends one by one, and waits for each answer before the next. */

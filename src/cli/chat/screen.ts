@@ -5,8 +5,8 @@ import stringWidth from "string-width";
 import type { Question, Shown } from "../../channel/console/transcript.ts";
 import type { SayKind } from "../../intake/local-doors.ts";
 import type { Clock } from "../../util/clock.ts";
-import { Keyboard } from "../keyboard.ts";
 import { printable } from "../output.ts";
+import { Keyboard } from "./keyboard.ts";
 
 const PROMPT = "> ";
 const TAB = 8;

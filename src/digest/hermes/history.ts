@@ -15,15 +15,8 @@ const OWNER = "owner";
 /** Whoever else said something where the owner's session spoke. */
 const OTHERS = "unknown";
 
-export type SkippedRow = Skipped | "silence" | "automatic" | "empty";
-export type SkippedSession =
-  | "a helper's"
-  | "a job's"
-  | "hidden"
-  | "empty"
-  | "damaged"
-  | "written anew there"
-  | "run here";
+type SkippedRow = Skipped | "silence" | "automatic" | "empty";
+type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty" | "damaged" | "written anew there" | "run here";
 
 /** What an import did, or would do. */
 export interface HistoryCount {

@@ -200,7 +200,7 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
 }
 
 const JSON_MARK = Buffer.from("\u0000json:");
-export const PICTURE = "[picture]";
+const PICTURE = "[picture]";
 
 /** The words of a message; of one with pictures its text parts. Null where it cannot be read. */
 function textOf(content: Uint8Array | null): string | null {

@@ -20,7 +20,7 @@ export interface HermesSession {
   readonly isHidden: boolean;
 }
 
-export type Relation = "compaction" | "branch" | "reset" | "helper";
+type Relation = "compaction" | "branch" | "reset" | "helper";
 
 interface SessionRecord {
   id: unknown;

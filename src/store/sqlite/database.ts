@@ -3,8 +3,6 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlit
 import { TertuliaError } from "../../errors.ts";
 import type { Claim } from "../port.ts";
 
-export type Row = Record<string, SQLInputValue>;
-
 /** One connection with its prepared statements, kept by their text. Throws a `TertuliaError` with SQLite's error as the cause. */
 export class Database {
   readonly #db: DatabaseSync;

@@ -1,9 +1,9 @@
 import { fstatSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { TertuliaError } from "../errors.ts";
-import type { SayKind } from "../intake/local-doors.ts";
-import type { Clock } from "../util/clock.ts";
+import { TertuliaError } from "../../errors.ts";
+import type { SayKind } from "../../intake/local-doors.ts";
+import type { Clock } from "../../util/clock.ts";
 import { SAME_TEXT_MS } from "./keyboard.ts";
 
 /** A program that starts another one often gives it a pipe on which nothing ever comes. */

@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import type { ReadStream, WriteStream } from "node:tty";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createManualClock } from "../../test/support/manual-clock.ts";
+import { createManualClock } from "../../../test/support/manual-clock.ts";
 import { Keyboard } from "./keyboard.ts";
 
 /** What the pieces come to that a terminal sends, one after the other with as many ms between them. */

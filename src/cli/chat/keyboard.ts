@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { ReadStream, WriteStream } from "node:tty";
-import { cleanText } from "../message/source.ts";
-import type { Clock } from "../util/clock.ts";
+import { cleanText } from "../../message/source.ts";
+import type { Clock } from "../../util/clock.ts";
 
 const PASTE_BEGINS = "\u001b[200~";
 const PASTE_ENDS = "\u001b[201~";

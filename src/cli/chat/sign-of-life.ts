@@ -1,8 +1,8 @@
 import { styleText } from "node:util";
-import type { Standing } from "../channel/console/transcript.ts";
-import { type Clock, systemClock } from "../util/clock.ts";
-import { cutTo } from "./chat/screen.ts";
-import { printable } from "./output.ts";
+import type { Standing } from "../../channel/console/transcript.ts";
+import { type Clock, systemClock } from "../../util/clock.ts";
+import { printable } from "../output.ts";
+import { cutTo } from "./screen.ts";
 
 /** Whoever gets an answer at once sees nothing of it. */
 const QUIET_MS = 1_000;
@@ -85,7 +85,7 @@ export function signOnErrors(standing: () => Standing | null): SignOfLife {
   });
 }
 
-export function describeStanding(standing: Standing): string {
+function describeStanding(standing: Standing): string {
   switch (standing.kind) {
     case "waiting":
       return `waits as ${ordinal(standing.place)}`;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createManualClock } from "../../test/support/manual-clock.ts";
-import type { Standing } from "../channel/console/transcript.ts";
+import { createManualClock } from "../../../test/support/manual-clock.ts";
+import type { Standing } from "../../channel/console/transcript.ts";
 import { SignOfLife } from "./sign-of-life.ts";
 
 function waiter() {
