@@ -61,11 +61,17 @@ export function consequencesOf({ consequences }: Admission): Consequences {
 }
 
 /** The part of an outcome that names its conversation. */
-export function outcomeIn(admission: Admission, { id, key }: ConversationRecord) {
+export function outcomeIn(
+  admission: Admission,
+  { id, key }: ConversationRecord,
+): Consequences & { readonly conversationId: number; readonly key: string } {
   return { conversationId: id, key, ...consequencesOf(admission) };
 }
 
-export function outcomeOf(admission: Admission, { conversation, messageId }: Spoken) {
+export function outcomeOf(
+  admission: Admission,
+  { conversation, messageId }: Spoken,
+): ReturnType<typeof outcomeIn> & { readonly messageId: number } {
   return { messageId, ...outcomeIn(admission, conversation) };
 }
 
