@@ -7,8 +7,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { loadConfig } from "../src/config.ts";
-import { Gateway } from "../src/gateway.ts";
+import { loadConfig } from "../src/config/config.ts";
+import { Gateway } from "../src/gateway/gateway.ts";
 import { createDemoRuntime } from "../src/runtime/demo/demo-runtime.ts";
 import { createRuntimePool } from "../src/runtime/runtime-pool.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
@@ -153,9 +153,9 @@ async function open(runtime: object): Promise<Stage> {
     async firstToken(name, text) {
       const from = performance.now();
       const door = { platform: "console", name } as const;
-      const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+      const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
       if (said.kind !== "turn") throw new Error(said.kind);
-      const { turn } = await gateway.answerOf(said.turnId);
+      const { turn } = await gateway.turns.answerOf(said.turnId);
       if (turn.state !== "answered") throw new Error(`${turn.state}: ${turn.reason}`);
       const at = spoke.get(said.turnId);
       spoke.clear();

@@ -3,7 +3,7 @@
  * prompt, at 5,000 messages of history against 10. p99 in ms; the aim is an absolute one (1 ms), shown as the ratio to it.
  */
 import { join } from "node:path";
-import { loadConfig } from "../src/config.ts";
+import { loadConfig } from "../src/config/config.ts";
 import { openRequestFor, turnInputFor } from "../src/context/turn-context.ts";
 import { createDemoRuntime } from "../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
@@ -49,18 +49,18 @@ async function assemble(turns: number, kind: "warm" | "cold"): Promise<number[]>
     const store = openSqliteStore({ path: join(home.path, "state.db"), clock: systemClock });
     const turn = await beginTurn(store, await store.claim("bench"), name!);
     const config = loadConfig({ flags: { home: home.path }, env: {} });
-    const ground = { platforms: ["console" as const, "http" as const], secret: "bench" };
+    const facts = { platforms: ["console" as const, "http" as const], secret: "bench" };
     const runtime = createDemoRuntime({ clock: systemClock });
     const { signal } = new AbortController();
     const times: number[] = [];
     for (let round = 0; round < ASSEMBLIES + WARM_UP; round++) {
       const from = performance.now();
       const material = (await store.turnMaterial(turn.id))!;
-      if (kind === "cold") await openRequestFor(material, { config, ground, reader: store, runtime, signal });
+      if (kind === "cold") await openRequestFor(material, { config, facts, reader: store, runtime, signal });
       turnInputFor(
         material,
         { cold: kind === "cold", how: "primed", history: "own" },
-        { config, ground, now: Date.now(), nonce: "n" },
+        { config, facts, now: Date.now(), nonce: "n" },
       );
       if (round >= WARM_UP) times.push(performance.now() - from);
     }

@@ -1,7 +1,8 @@
 /** A turn as the store sees it, with an agent that does nothing: admit and begin, mark, settle with its delivery. Also seeds histories. */
 import { join } from "node:path";
+import type { Claim, Store } from "../src/store/port.ts";
 import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
-import type { Claim, Store, Turn } from "../src/store/store.ts";
+import type { Turn } from "../src/store/turns.ts";
 import { systemClock } from "../src/util/clock.ts";
 import { said } from "../test/support/store.ts";
 

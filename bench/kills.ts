@@ -6,7 +6,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import type { BindingRow } from "../src/store/store.ts";
+import type { BindingRow } from "../src/store/rows.ts";
 import { contradictions, WINDOWS, type Window, windowsOf } from "../test/support/autopsy.ts";
 import { type GatewayProcess, spawnGateway, startGateway } from "../test/support/gateway-process.ts";
 import { type Call, exchange, fetchJson, listen } from "../test/support/http-client.ts";

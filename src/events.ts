@@ -1,7 +1,9 @@
 import { EventEmitter } from "node:events";
 import type { Author, Message } from "./message/message.ts";
 import type { OpenedHow, RuntimePoolEvent } from "./runtime/runtime.ts";
-import type { BindingRow, DeliveryReport, DeliveryRow, Turn } from "./store/store.ts";
+import type { DeliveryReport } from "./store/port.ts";
+import type { BindingRow, DeliveryRow } from "./store/rows.ts";
+import type { Turn } from "./store/turns.ts";
 
 /** Where an event belongs: its conversation, and the home of the session it happened in (they differ while bound). */
 export interface EventPlace {
@@ -12,9 +14,9 @@ export interface EventPlace {
 }
 
 /** A turn as it is told of: what the model was told stays in the store, events reach everybody in the conversation. */
-export type TurnTold = Omit<Turn, "prompt">;
+export type PublicTurn = Omit<Turn, "prompt">;
 
-export function withoutPrompt({ prompt: _, ...told }: Turn): TurnTold {
+export function withoutPrompt({ prompt: _, ...told }: Turn): PublicTurn {
   return told;
 }
 
@@ -31,10 +33,10 @@ export interface GatewayEvents {
     readonly turnId: number | null;
   };
   /** A turn's prompt is about to be written; who wants its words watches the turn from here on. */
-  "turn:begun": { readonly turn: TurnTold; readonly messages: readonly Message[] } & EventPlace;
+  "turn:begun": { readonly turn: PublicTurn; readonly messages: readonly Message[] } & EventPlace;
   /** After the commit that ended it. */
   "turn:settled": {
-    readonly turn: TurnTold;
+    readonly turn: PublicTurn;
     readonly text: string;
     readonly silent: boolean;
     readonly messageIds: readonly number[];

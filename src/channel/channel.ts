@@ -1,7 +1,7 @@
-import type { Heard } from "../message/heard.ts";
+import type { PlatformEvent } from "../message/platform-event.ts";
 import type { Platform, Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
-import type { AdmitOutcome, InboundEvent } from "../store/store.ts";
+import type { AdmitOutcome, InboundEvent } from "../store/events.ts";
 
 /**
  * Channel: the connector for one account on one platform. It hands in what it hears and acknowledges its platform only when
@@ -49,7 +49,7 @@ export interface Inbox {
   /** Resolves when the events and the cursor are durable; only then may the platform be acknowledged. */
   commit(events: readonly InboundEvent[], cursor?: string): Promise<readonly AdmitOutcome[]>;
   /** The same for what a platform says, before the gate has judged it. */
-  hear(events: readonly Heard[], cursor?: string): Promise<void>;
+  receive(events: readonly PlatformEvent[], cursor?: string): Promise<void>;
   /**
    * All that was said in the places of these targets is heard now, our own words too: what was under way when this process began, and
    * has not come back, did not arrive (O4). `isSure`: there is an archive, and it was read.

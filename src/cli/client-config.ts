@@ -1,6 +1,6 @@
-import { type Config, type ConfigFlags, readConfig } from "../config.ts";
+import { type Config, type ConfigFlags, readConfig } from "../config/config.ts";
 import { asTertuliaError } from "../errors.ts";
-import type { Settings } from "../http/status.ts";
+import type { Settings } from "../http/routes/status.ts";
 import { gatewayIfAny } from "./state.ts";
 import { plural } from "./table.ts";
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import type { WireEvent } from "../channel/console/transcript.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { asTertuliaError, isErrorCode, TertuliaError } from "../errors.ts";
 import { readLock } from "../store/sqlite/lock.ts";
 import { createDirectFetch } from "../util/outgoing.ts";
@@ -28,10 +28,10 @@ export interface Client {
   events(conversationKey: string, signal: AbortSignal): AsyncGenerator<StreamItem, void>;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly signal?: AbortSignal;
 }
-export interface PostOptions extends RequestOptions {
+interface PostOptions extends RequestOptions {
   /** A retry under the same key finds the message instead of sending it again (T3). */
   readonly idempotencyKey?: string;
 }
@@ -45,30 +45,87 @@ export type StreamItem =
 
 /** Throws `gateway_down` when nobody holds the lock of this state folder. */
 export async function connect(config: Config): Promise<Client> {
-  let address: string | null = await findGateway(config);
-  // The gateway is on this machine, and a proxy has no business with the token.
-  const fetch = createDirectFetch(config.proxies);
+  return new HttpClient(config, await findGateway(config));
+}
 
-  async function request(path: string, init: RequestInit): Promise<Response> {
+class HttpClient implements Client {
+  readonly #config: Config;
+  readonly #fetch: ReturnType<typeof createDirectFetch>;
+  #address: string | null;
+
+  constructor(config: Config, address: string) {
+    this.#config = config;
+    // The gateway is on this machine, and a proxy has no business with the token.
+    this.#fetch = createDirectFetch(config.proxies);
+    this.#address = address;
+  }
+
+  get address(): string {
+    return this.#address ?? "nowhere";
+  }
+
+  get<T>(path: string, options: RequestOptions = {}): Promise<T> {
+    return this.#json(path, { ...options });
+  }
+
+  post<T>(path: string, body: unknown, { idempotencyKey, ...options }: PostOptions = {}): Promise<T> {
+    return this.#json(path, {
+      ...options,
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: {
+        "content-type": "application/json",
+        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+      },
+    });
+  }
+
+  async *events(conversationKey: string, signal: AbortSignal): AsyncGenerator<StreamItem, void> {
+    const path = `/api/events?conversation=${encodeURIComponent(conversationKey)}`;
+    let waitMs = RECONNECT_MS.first;
+    let isCut = false;
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.#stream(path, signal)) {
+          if (event.name === "hello") {
+            waitMs = RECONNECT_MS.first;
+            isCut = false;
+            yield { kind: "open", address: this.address };
+          } else if (event.name !== "keepalive") {
+            yield { kind: "event", event };
+          }
+        }
+      } catch (cause) {
+        if (signal.aborted) return;
+        if (!isAway(cause)) throw cause;
+      }
+      if (!isCut) yield { kind: "cut" };
+      isCut = true;
+      await pause(waitMs, signal);
+      waitMs = Math.min(2 * waitMs, RECONNECT_MS.most);
+    }
+  }
+
+  async #request(path: string, init: RequestInit): Promise<Response> {
     // It can change while a conversation goes on.
-    const token = config.client.token ?? readToken(config.files.token);
-    const base = address ?? (await findGateway(config));
-    address = base;
+    const token = this.#config.client.token ?? readToken(this.#config.files.token);
+    const base = this.#address ?? (await findGateway(this.#config));
+    this.#address = base;
     const headers = { ...init.headers, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) };
     let response: Response;
     try {
-      response = await fetch(base + path, { ...init, headers });
+      response = await this.#fetch(base + path, { ...init, headers });
     } catch (cause) {
       init.signal?.throwIfAborted();
-      address = null;
+      this.#address = null;
       throw lost(base, cause);
     }
     if (!response.ok) throw await refusalIn(response);
     return response;
   }
 
-  async function json<T>(path: string, init: RequestInit): Promise<T> {
-    const response = await request(path, init);
+  async #json<T>(path: string, init: RequestInit): Promise<T> {
+    const response = await this.#request(path, init);
     try {
       return (await response.json()) as T;
     } catch (cause) {
@@ -77,8 +134,8 @@ export async function connect(config: Config): Promise<Client> {
     }
   }
 
-  async function* stream(path: string, signal: AbortSignal): AsyncGenerator<WireEvent, void> {
-    const { body } = await request(path, { signal });
+  async *#stream(path: string, signal: AbortSignal): AsyncGenerator<WireEvent, void> {
+    const { body } = await this.#request(path, { signal });
     if (body === null) return;
     const messages = body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
     try {
@@ -87,52 +144,10 @@ export async function connect(config: Config): Promise<Client> {
       }
     } catch (cause) {
       signal.throwIfAborted();
-      address = null;
+      this.#address = null;
       throw lost(path, cause);
     }
   }
-
-  return {
-    get address() {
-      return address ?? "nowhere";
-    },
-    get: <T>(path: string, options: RequestOptions = {}) => json<T>(path, { ...options }),
-    post: <T>(path: string, body: unknown, { idempotencyKey, ...options }: PostOptions = {}) =>
-      json<T>(path, {
-        ...options,
-        method: "POST",
-        body: JSON.stringify(body),
-        headers: {
-          "content-type": "application/json",
-          ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-        },
-      }),
-    async *events(conversationKey, signal) {
-      const path = `/api/events?conversation=${encodeURIComponent(conversationKey)}`;
-      let waitMs = RECONNECT_MS.first;
-      let isCut = false;
-      while (!signal.aborted) {
-        try {
-          for await (const event of stream(path, signal)) {
-            if (event.name === "hello") {
-              waitMs = RECONNECT_MS.first;
-              isCut = false;
-              yield { kind: "open", address: address ?? "nowhere" };
-            } else if (event.name !== "keepalive") {
-              yield { kind: "event", event };
-            }
-          }
-        } catch (cause) {
-          if (signal.aborted) return;
-          if (!isAway(cause)) throw cause;
-        }
-        if (!isCut) yield { kind: "cut" };
-        isCut = true;
-        await pause(waitMs, signal);
-        waitMs = Math.min(2 * waitMs, RECONNECT_MS.most);
-      }
-    },
-  };
 }
 
 /** The gateway is not there for the moment: the same request may work later. */

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { configKeys, loadConfig } from "../config.ts";
+import { configKeys, loadConfig } from "../config/config.ts";
 import { effectiveValues } from "./config-check.ts";
 
 let home: string;

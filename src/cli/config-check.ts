@@ -1,17 +1,26 @@
-import { type Config, type ConfigFlags, configKeys, type Origin, originOf, runtimeKeys } from "../config.ts";
-import { shownAddress } from "../config-complaint.ts";
-import { invalid } from "../config-file.ts";
+import type { Command } from "commander";
+import { shownAddress } from "../config/complaint.ts";
+import { type Config, type ConfigFlags, configKeys, type Origin, originOf, runtimeKeys } from "../config/config.ts";
+import { invalid } from "../config/file.ts";
 import { TertuliaError } from "../errors.ts";
-import { type Judgement, judge, lostSessions } from "../judge.ts";
-import { refusalsOfMachine } from "../start.ts";
+import { type Judgement, judge, lostSessions } from "../gateway/judge.ts";
+import { refusalsOfMachine } from "../gateway/start.ts";
 import { output, printable } from "./output.ts";
 import { sessionById } from "./state.ts";
 import { table } from "./table.ts";
 
 const NOT_SHOWN = "not shown";
 
+export function configCommand(config: Command): void {
+  config
+    .command("check")
+    .description("say every problem, or what holds and where each value comes from")
+    .option("--json", "print the values as JSON")
+    .action((_options, command) => configCheck(command.optsWithGlobals()));
+}
+
 /** E2, E6: `tertulia config check` says every problem, or what holds and where each value comes from. */
-export async function configCheck({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
+async function configCheck({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
   const { config, warnings: idle } = await checked(flags);
   const warnings = [...idle, ...(await lostSessionsOf(config))];
   const values = effectiveValues(config);

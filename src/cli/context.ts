@@ -1,13 +1,15 @@
-import { type Config, loadConfig } from "../config.ts";
+import type { Command } from "commander";
+import { type Config, loadConfig } from "../config/config.ts";
 import { type NextContext, nextContextOf } from "../context/next-context.ts";
-import { OWN_DOORS } from "../context/settings.ts";
+import { LOCAL_DOORS } from "../context/settings.ts";
 import { doorOf } from "../conversation/door.ts";
 import { TertuliaError } from "../errors.ts";
-import type { StoreReader } from "../store/store.ts";
+import type { ContextReader, ConversationReader } from "../store/readers.ts";
 import { randomIds } from "../util/ids.ts";
+import { roomKey } from "./chat/door.ts";
 import { readToken } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
-import { roomKey } from "./door.ts";
+import { OF_AGENT, ROOM } from "./options.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -19,8 +21,16 @@ interface ContextFlags {
   readonly json?: boolean;
 }
 
+export function contextCommand(command: Command): void {
+  command
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
+    .option("--json", "print the parts as JSON")
+    .action((name) => context(name, command.optsWithGlobals()));
+}
+
 /** C7: `tertulia context CONVERSATION` prints what the next turn would be told: the stable part, and the facts of a turn that came now. */
-export async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
+async function context(name: string, { json, ...flags }: ContextFlags): Promise<void> {
   const config = await clientConfig(flags);
   const key = roomKey(config, name, flags.agent);
   const found = await readState(config, {
@@ -36,11 +46,15 @@ export async function context(name: string, { json, ...flags }: ContextFlags): P
 }
 
 /** Without a gateway nobody knows of other doors than those that every gateway has. */
-async function contextInFile(config: Config, reader: StoreReader, key: string): Promise<NextContext | null> {
+async function contextInFile(
+  config: Config,
+  reader: ContextReader & ConversationReader,
+  key: string,
+): Promise<NextContext | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
-  const ground = { platforms: OWN_DOORS, secret: readToken(config.files.token) ?? "" };
-  return nextContextOf(conversation, { config, ground, reader, now: Date.now(), nonce: randomIds.token() });
+  const facts = { platforms: LOCAL_DOORS, secret: readToken(config.files.token) ?? "" };
+  return nextContextOf(conversation, { config, facts, reader, now: Date.now(), nonce: randomIds.token() });
 }
 
 function described({ conversation, session, turn, stablePart, facts }: NextContext): string {

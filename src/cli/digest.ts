@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Config } from "../config.ts";
+import { type Command, Option } from "commander";
+import type { Config } from "../config/config.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest/digest.ts";
 import {
   blockProblem,
@@ -37,8 +38,39 @@ export interface DigestFlags {
 
 const EMPTY: Digest = { sections: [], notes: [] };
 
+export function digestCommand(digest: Command): void {
+  const subcommand = (name: string, description: string, flags = "") =>
+    digest
+      .command(name)
+      .description(description)
+      .option("--json", "print it as JSON")
+      .addHelpText(
+        "after",
+        `\n--home names the folder of the files here (default digest.home); the state folder is TERTULIA_HOME's.\nExample: tertulia digest ${name} --home ~/.hermes${flags}`,
+      );
+  const reading = (name: string, description: string) =>
+    subcommand(name, description, " --state ~/.hermes/state.db")
+      .option("--state <path>", "a state.db of Hermes, instead of the gateway's own state")
+      .option("--owner <platform:id...>", "with --state: whose direct chats are the owner's, as in telegram:42")
+      .option("--lang <en|zh>", "the language of the words around what was said (default digest.lang, else en)");
+  reading("run", "write the files, if anything has changed; else print nothing").action((_options, command) =>
+    digestRun(command.optsWithGlobals()),
+  );
+  reading("show", "print what was said last at each door, and how long ago").action((_options, command) =>
+    digestShow(command.optsWithGlobals()),
+  );
+  reading("install", "add the block to AGENTS.md and the guide to SOUL.md, and say how to run it by a clock")
+    .option("--i-accept-group-leak", "although others than the owner read these files")
+    .action((_options, command) => digestInstall(command.optsWithGlobals()));
+  // The same words as for `run` are taken; what they say does not matter here.
+  subcommand("uninstall", "take the block, the guide and the file away again")
+    .addOption(new Option("--state <path>").hideHelp())
+    .addOption(new Option("--lang <language>").hideHelp())
+    .action((_options, command) => digestUninstall(command.optsWithGlobals()));
+}
+
 /** Prints nothing when nothing has changed. */
-export async function digestRun(flags: DigestFlags): Promise<void> {
+async function digestRun(flags: DigestFlags): Promise<void> {
   const { digest, home, rendering } = await gathered(flags);
   const folder = homeOr(home, "--home");
   const { files, warnings } = writeDigest(digest, rendering, fileOptions(folder));
@@ -50,7 +82,7 @@ export async function digestRun(flags: DigestFlags): Promise<void> {
 }
 
 /** What the files would say now, with the age of each section. */
-export async function digestShow(flags: DigestFlags): Promise<void> {
+async function digestShow(flags: DigestFlags): Promise<void> {
   const { digest, rendering, idleMinutes } = await gathered(flags);
   if (flags.json) {
     output(JSON.stringify(digest));
@@ -61,7 +93,7 @@ export async function digestShow(flags: DigestFlags): Promise<void> {
 }
 
 /** Adds what is missing, and fills the files: what the next run finds is what they say already. */
-export async function digestInstall(flags: DigestFlags): Promise<void> {
+async function digestInstall(flags: DigestFlags): Promise<void> {
   const place = await placed(flags);
   const folder = homeOr(place.home, "--home");
   const options = fileOptions(folder);
@@ -92,7 +124,7 @@ export async function digestInstall(flags: DigestFlags): Promise<void> {
   output(printable([...said, "", state === null ? recipe.withoutHermes(folder) : text].join("\n")));
 }
 
-export async function digestUninstall(flags: DigestFlags): Promise<void> {
+async function digestUninstall(flags: DigestFlags): Promise<void> {
   const home = flags.home ? absolute(flags.home) : (await configured(flags)).digest.home;
   const folder = homeOr(home, "--home");
   const files = uninstallDigest(fileOptions(folder));
@@ -120,7 +152,7 @@ async function hermesReaders(path: string, owners: readonly string[], now: numbe
 }
 
 async function ownReaders(config: () => Promise<Config>): Promise<string[]> {
-  const own = await import("./own-digest.ts");
+  const own = await import("./digest-source.ts");
   return own.ownReaders(await config());
 }
 
@@ -175,7 +207,7 @@ async function readAt(
     return { digest, rendering: { lang }, idleMinutes: DEFAULT_DIGEST.idleMinutes };
   }
   const own = await config();
-  const { ownDigest } = await import("./own-digest.ts");
+  const { ownDigest } = await import("./digest-source.ts");
   return {
     digest: await ownDigest(own),
     rendering: { lang, timezone: own.timezone },
@@ -198,7 +230,7 @@ async function gathered(flags: DigestFlags): Promise<Gathered & { home: string |
 }
 
 async function configured({ config }: DigestFlags): Promise<Config> {
-  const { loadConfig } = await import("../config.ts");
+  const { loadConfig } = await import("../config/config.ts");
   return loadConfig({ flags: { config } });
 }
 

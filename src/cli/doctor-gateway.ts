@@ -1,7 +1,7 @@
 import type { ChannelStatus } from "../channel/channel.ts";
-import type { Config, RuntimeConfig } from "../config.ts";
-import type { ProxyHosts } from "../http/status.ts";
-import { describeAgent, type RuntimeReport } from "../runtimes.ts";
+import type { Config, RuntimeConfig } from "../config/config.ts";
+import { describeAgent, type RuntimeReport } from "../gateway/runtimes.ts";
+import type { ProxyHosts } from "../http/routes/status.ts";
 import { describeSpan } from "../util/span.ts";
 import { connect } from "./client.ts";
 import { type Finding, failed } from "./finding.ts";

@@ -1,30 +1,31 @@
 import { existsSync, statfsSync } from "node:fs";
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import type { AgentConfig, Config, ConfigFlags, RuntimeConfig } from "../config.ts";
-import { silentPlatforms } from "../config-reload.ts";
+import type { Command } from "commander";
+import type { AgentConfig, Config, ConfigFlags, RuntimeConfig } from "../config/config.ts";
+import { silentPlatforms } from "../config/reload.ts";
 import { blockProblem, lookAtBlock } from "../digest/files.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import { type Judgement, judge, lostSessions } from "../gateway/judge.ts";
+import { ownerTokenIn } from "../gateway/owner-token.ts";
+import { createRuntimes } from "../gateway/runtimes.ts";
+import { nearestFolder, requireWritable } from "../gateway/start.ts";
 import { trustedUid } from "../http/peer.ts";
+import { type ProxyHosts, proxyHosts } from "../http/routes/status.ts";
 import { tryAddress } from "../http/server.ts";
-import { type ProxyHosts, proxyHosts } from "../http/status.ts";
-import { type Judgement, judge, lostSessions } from "../judge.ts";
 import type { Platform } from "../message/source.ts";
-import { ownerTokenIn } from "../owner-token.ts";
 import { Workspaces } from "../runtime/acp/workspace.ts";
-import { createRuntimes } from "../runtimes.ts";
-import { nearestFolder, requireWritable } from "../start.ts";
+import type { RefusedRow } from "../store/rows.ts";
 import { Database } from "../store/sqlite/database.ts";
 import { type LockHolder, readLock } from "../store/sqlite/lock.ts";
 import { checkFile, hasState, openSqliteReader, type StateFiles } from "../store/sqlite/sqlite-store.ts";
-import type { RefusedRow } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { rightsOfOthers } from "../util/rights.ts";
 import { when } from "../util/when.ts";
+import { isLoopback, trustedOverHttp } from "./access-summary.ts";
 import { lookAtGateway, type RunningGateway } from "./doctor-gateway.ts";
 import { type Finding, failed } from "./finding.ts";
 import { forwardersOf } from "./forwarders.ts";
-import { isLoopback, trustedOverHttp } from "./let-in.ts";
 import { output } from "./output.ts";
 import { readState, sessionById } from "./state.ts";
 import { plural, table } from "./table.ts";
@@ -35,8 +36,15 @@ const NO_SPACE = 20 * 2 ** 20;
 const REFUSED_LIMIT = 1_000;
 const PROBE_MS = 10_000;
 
+export function doctorCommand(command: Command): void {
+  command
+    .option("--json", "print the findings as JSON")
+    .addHelpText("after", "\nExit codes: 0 nothing failed; 1 a check failed; 3 the state or the machine is not usable.")
+    .action(() => doctor(command.optsWithGlobals()));
+}
+
 /** `tertulia doctor`: one line for each thing that has to be right. Changes nothing. Exit code 0, 1 (a check failed) or 3 (unusable). */
-export async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
+async function doctor({ json, ...flags }: ConfigFlags & { json?: boolean }): Promise<void> {
   const findings = [nodeFinding(), ...(await findingsOf(flags))];
   output(json ? JSON.stringify({ findings }) : table(findings.map(line)));
   const isUnusable = findings.some(({ state }) => state === "unusable");

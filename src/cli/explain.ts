@@ -1,17 +1,21 @@
 import { readFileSync } from "node:fs";
-import { findRoom } from "../channel/own-doors.ts";
-import { type Config, loadConfig, originOf, rulesFor } from "../config.ts";
+import type { Command } from "commander";
+import { type Config, loadConfig, originOf, rulesFor } from "../config/config.ts";
 import { bindingFault, bindingState } from "../conversation/binding.ts";
 import { nameOf } from "../conversation/door.ts";
 import { type Place, placeOf } from "../conversation/place.ts";
 import { describePolicy, type ResetPolicy } from "../conversation/reset-policy.ts";
-import { type KeyRule, parseOwnDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
+import { type KeyRule, parseLocalDoorChatId, parseSessionKey, sessionKeyFor } from "../conversation/session-key.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
-import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
+import { findRoom } from "../intake/local-doors.ts";
+import { describeSource, isLocalDoor, type Source } from "../message/source.ts";
 import { sourceFromJson, sourceToJson } from "../message/source-json.ts";
-import type { AdmitRules, BindingRow, ConversationRow, SessionRow, StoreReader } from "../store/store.ts";
+import type { AdmitRules } from "../store/events.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { BindingRow, ConversationRow, SessionRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
 import type { Client } from "./client.ts";
+import { ROOM } from "./options.ts";
 import { output } from "./output.ts";
 import { orNull, readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -25,8 +29,19 @@ interface ExplainFlags {
   readonly json?: boolean;
 }
 
+export function explainCommand(command: Command): void {
+  command
+    .argument("[room]", ROOM)
+    .option("--source <file>", "in its place a JSON file with the source")
+    .option("--agent <name>", "the agent it is for (default the configured one)")
+    .option("--person <id>", "as if its author were this person")
+    .option("--json", "print the explanation as JSON")
+    .addHelpText("after", '\nA source: {"platform":"telegram","chat_id":"-100","chat_type":"group","user_id":"42"}')
+    .action((room) => explain(room, command.optsWithGlobals()));
+}
+
 /** K18: `tertulia explain ROOM`, or `--source file.json`, says what would become of a message from there, and why. Nothing is written. */
-export async function explain(room: string | undefined, flags: ExplainFlags): Promise<void> {
+async function explain(room: string | undefined, flags: ExplainFlags): Promise<void> {
   const config = loadConfig({ flags });
   const source = flags.source === undefined ? sourceOfRoom(config, room, flags.agent) : readSource(flags.source);
   const explanation = await explanationOf(config, source, flags);
@@ -115,7 +130,7 @@ type Explanation = Awaited<ReturnType<typeof explanationOf>>;
 
 /** At an own door the chat names its person (K19). */
 function ownPerson({ platform, chatId }: Source): string | undefined {
-  return isOwnDoor(platform) ? parseOwnDoorChatId(chatId ?? "")?.personId : undefined;
+  return isLocalDoor(platform) ? parseLocalDoorChatId(chatId ?? "")?.personId : undefined;
 }
 
 const RULES: Readonly<Record<KeyRule, string>> = {
@@ -165,7 +180,7 @@ async function conversationByGateway(client: Client, key: string): Promise<Found
   return { conversation: found.conversation, bindings };
 }
 
-async function conversationInFile(reader: StoreReader, key: string): Promise<Found | null> {
+async function conversationInFile(reader: ConversationReader, key: string): Promise<Found | null> {
   const conversation = await reader.conversation(key);
   if (conversation === null) return null;
   const bindings = [];

@@ -1,13 +1,15 @@
-import type { Config } from "../config.ts";
+import type { Command } from "commander";
+import type { Config } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import { TertuliaError } from "../errors.ts";
-import type { BindingRow } from "../store/store.ts";
+import type { BindingRow } from "../store/rows.ts";
 import { describeSpan } from "../util/span.ts";
 import { when } from "../util/when.ts";
+import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
-import { agentOf, roomName } from "./door.ts";
+import { ROOM, SESSION_FROM, SHARE, SPEAKING_AGENT } from "./options.ts";
 import { output, printable } from "./output.ts";
 import { readState } from "./state.ts";
 import { table } from "./table.ts";
@@ -22,8 +24,33 @@ interface HandoffFlags {
   readonly json?: boolean;
 }
 
+export function handoffCommand(handoff: Command): void {
+  handoff
+    .command("show")
+    .description("list the rooms that speak in another session than their own")
+    .option("--json", "print the list as JSON")
+    .action((_options, command) => handoffShow(command.optsWithGlobals()));
+  handoff
+    .command("set")
+    .description("let a room speak in a session")
+    .argument("[room]", `${ROOM} (default the agent's home_room)`)
+    .option("--session <id>", `the session ${SESSION_FROM}`)
+    .option("--pin", "until it is cleared; without it for handoff.ttl")
+    .option("--share", SHARE)
+    .option("--agent <name>", SPEAKING_AGENT)
+    .option("--json", "print what was done as JSON")
+    .action((room, _options, command) => handoffSet(room, command.optsWithGlobals()));
+  handoff
+    .command("clear")
+    .description("let a room speak in its own session again")
+    .argument("[room]", `${ROOM} (default the agent's home_room)`)
+    .option("--agent <name>", SPEAKING_AGENT)
+    .option("--json", "print what was done as JSON")
+    .action((room, _options, command) => handoffClear(room, command.optsWithGlobals()));
+}
+
 /** H4: `tertulia handoff show` lists which room speaks in which session. */
-export async function handoffShow(flags: HandoffFlags): Promise<void> {
+async function handoffShow(flags: HandoffFlags): Promise<void> {
   const config = await clientConfig(flags);
   const bindings =
     (await readState<readonly BindingRow[]>(config, {
@@ -80,7 +107,7 @@ function roomFor(config: Config, room: string | undefined, agent: string | undef
   });
 }
 
-export async function handoffSet(given: string | undefined, flags: HandoffFlags): Promise<void> {
+async function handoffSet(given: string | undefined, flags: HandoffFlags): Promise<void> {
   const config = await clientConfig(flags);
   const room = roomFor(config, given, flags.agent);
   const session = (flags.session ?? config.client.sessionId)?.trim();
@@ -107,7 +134,7 @@ export async function handoffSet(given: string | undefined, flags: HandoffFlags)
   }
 }
 
-export async function handoffClear(given: string | undefined, flags: HandoffFlags): Promise<void> {
+async function handoffClear(given: string | undefined, flags: HandoffFlags): Promise<void> {
   const config = await clientConfig(flags);
   const room = roomFor(config, given, flags.agent);
   const client = await connect(config);

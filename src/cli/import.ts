@@ -1,12 +1,14 @@
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import { type Config, loadConfig } from "../config.ts";
+import type { Command } from "commander";
+import { type Config, loadConfig } from "../config/config.ts";
 import { HermesHistory, type HistoryCount } from "../digest/hermes/history.ts";
 import { HermesDb } from "../digest/hermes/state-db.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
+import type { ImportedSession, ImportResult } from "../store/keep.ts";
+import type { ForeignSession } from "../store/rows.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
-import type { ForeignSession, ImportedSession, ImportResult } from "../store/store.ts";
 import { systemClock } from "../util/clock.ts";
 import { connect } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
@@ -34,8 +36,21 @@ interface Destination {
   close(): Promise<void>;
 }
 
+export function importCommand(bring: Command): void {
+  bring
+    .command("hermes")
+    .description("the sessions of a Hermes state.db, with their messages; twice is once")
+    .requiredOption("--state <path>", "the state.db of Hermes; it is only read")
+    .option("--agent <name>", "the agent they become sessions of (default the configured one)")
+    .option("--owner <platform:id...>", "whose direct chats are the owner's, as in telegram:42")
+    .option("--dry-run", "say what would be done, and do nothing")
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", "\nExample: tertulia import hermes --state ~/.hermes/state.db --dry-run")
+    .action((_options, command) => importHermes(command.optsWithGlobals()));
+}
+
 /** H13: `tertulia import hermes`: a Hermes user moves in with his history. Twice is once. */
-export async function importHermes(flags: ImportFlags): Promise<void> {
+async function importHermes(flags: ImportFlags): Promise<void> {
   const owners = ownersIn(flags);
   const at = { home: flags.home, config: flags.config };
   const config = await clientConfig(at);

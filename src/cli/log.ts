@@ -1,6 +1,6 @@
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { type Log, silentLog } from "../util/log.ts";
 
 /** JSON lines on standard error, or at the end of a file (0600) where one can be written. */

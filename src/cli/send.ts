@@ -1,10 +1,12 @@
-import type { Config } from "../config.ts";
+import type { Command } from "commander";
+import type { Config } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
-import type { BindingRow } from "../store/store.ts";
+import type { BindingRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
+import { agentOf, roomName } from "./chat/door.ts";
 import { connect } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
-import { agentOf, roomName } from "./door.ts";
+import { ROOM, SESSION_FROM, SHARE, SPEAKING_AGENT } from "./options.ts";
 import { output, printable } from "./output.ts";
 
 interface SendFlags {
@@ -23,8 +25,24 @@ interface Sent {
   readonly binding: BindingRow | null;
 }
 
+export function sendCommand(command: Command): void {
+  command
+    .usage('[options] [room] "text"')
+    .argument(
+      "<text...>",
+      `the room (${ROOM}), then the text in quotes; without a room it is said in the agent's home_room, else in the only configured one`,
+    )
+    .option("--session <id>", `the session that speaks, and that answers there from now on ${SESSION_FROM}`)
+    .option("--no-session", "speak for no session: nothing is bound")
+    .option("--share", SHARE)
+    .option("--agent <name>", SPEAKING_AGENT)
+    .option("--json", "print what was done as JSON")
+    .addHelpText("after", '\nExample: tertulia send kitchen "Dinner is ready." --session 20261130_140501_9f3c2ab01d77')
+    .action((words) => send(words, command.optsWithGlobals()));
+}
+
 /** H1, H5: `tertulia send [room] "text"` speaks in a room as its agent. Without a session it says so, or is refused. */
-export async function send(words: readonly string[], flags: SendFlags): Promise<void> {
+async function send(words: readonly string[], flags: SendFlags): Promise<void> {
   const config = await clientConfig(flags);
   const { room, text } = roomAndText(config, words, flags.agent);
   const session = sessionFor(config, flags.session);

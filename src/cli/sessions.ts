@@ -1,12 +1,14 @@
-import type { Config } from "../config.ts";
+import type { Command } from "commander";
+import type { Config } from "../config/config.ts";
 import { doorOf, nameOf } from "../conversation/door.ts";
 import { asTertuliaError, TertuliaError } from "../errors.ts";
 import type { HandleStatus } from "../runtime/runtime-pool.ts";
-import type { ConversationRow, EntryRow, SessionRow } from "../store/store.ts";
+import type { ConversationRow, EntryRow, SessionRow } from "../store/rows.ts";
 import { when } from "../util/when.ts";
+import { roomKey } from "./chat/door.ts";
 import { connect } from "./client.ts";
 import { clientConfig } from "./client-config.ts";
-import { roomKey } from "./door.ts";
+import { OF_AGENT, ROOM } from "./options.ts";
 import { output, printable } from "./output.ts";
 import { orNull, readState } from "./state.ts";
 import { oneLine, table } from "./table.ts";
@@ -22,8 +24,49 @@ interface SessionsFlags {
 /** With where its agent is in the gateway's pool; without a gateway every agent is cold. */
 type Listed = SessionRow & { readonly state: string };
 
+export function sessionsCommand(sessions: Command): void {
+  sessions.addHelpText("after", "\nAlone it is `tertulia sessions list`, and takes its options.");
+  sessions
+    .command("list", { isDefault: true })
+    .description("list the sessions, the most recently used first")
+    .option("--limit <n>", "how many at most, 1 to 1000", "50")
+    .option("--warm", "in their place the agents that are kept warm, with what they take")
+    .option("--json", "print the list as JSON")
+    .action((_options, command) => {
+      const { warm, ...flags } = command.optsWithGlobals();
+      return warm ? sessionsWarm(flags) : sessionsList(flags);
+    });
+  sessions
+    .command("show")
+    .description("print what was said in a session")
+    .argument("<id>", `the session's id, as \`tertulia sessions list\` prints it; or for the current one ${ROOM}`)
+    .option("--agent <name>", OF_AGENT)
+    .option("--limit <n>", "how many of the last entries, 1 to 1000", "100")
+    .option("--json", "print the session as JSON")
+    .action((id, _options, command) => sessionsShow(id, command.optsWithGlobals()));
+  sessions
+    .command("reset")
+    .description("end the session of a conversation and begin the next one, as /new does there")
+    .argument("<conversation>", ROOM)
+    .option("--agent <name>", OF_AGENT)
+    .option("--json", "print what was done as JSON")
+    .action((name, _options, command) => sessionsReset(name, command.optsWithGlobals()));
+  sessions
+    .command("park")
+    .description("end the agent of a session; the next message opens it again")
+    .argument("<id>", "the session's id")
+    .option("--json", "print what was done as JSON")
+    .action((id, _options, command) => sessionsEnd(id, { ...command.optsWithGlobals(), what: "park" }));
+  sessions
+    .command("restart")
+    .description("end the agent of a session, and open it anew at once")
+    .argument("<id>", "the session's id")
+    .option("--json", "print what was done as JSON")
+    .action((id, _options, command) => sessionsEnd(id, { ...command.optsWithGlobals(), what: "restart" }));
+}
+
 /** `tertulia sessions --warm`: the agents that are kept, with what they take. Without a gateway there are none. */
-export async function sessionsWarm({ json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
+async function sessionsWarm({ json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
   const config = await clientConfig(flags);
   const pool = await readState<{ readonly handles: readonly HandleStatus[]; readonly room: number } | null>(config, {
     gateway: (client) => client.get("/api/pool"),
@@ -47,7 +90,7 @@ export async function sessionsWarm({ json, ...flags }: Omit<SessionsFlags, "limi
 }
 
 /** `tertulia sessions park|restart ID`: ends its agent; a restart opens it anew at once. */
-export async function sessionsEnd(
+async function sessionsEnd(
   id: string,
   { what, json, ...flags }: Omit<SessionsFlags, "limit"> & { readonly what: "park" | "restart" },
 ): Promise<void> {
@@ -61,7 +104,7 @@ export async function sessionsEnd(
 }
 
 /** `tertulia sessions list`: the most recently used first. */
-export async function sessionsList({ limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
+async function sessionsList({ limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
   const limit = readLimit(wanted);
   const config = await clientConfig(flags);
   const sessions = await readState<readonly Listed[]>(config, {
@@ -101,7 +144,7 @@ interface Shown {
 }
 
 /** `tertulia sessions show ID|ROOM`: the transcript with its marks. */
-export async function sessionsShow(named: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
+async function sessionsShow(named: string, { limit: wanted, json, ...flags }: SessionsFlags): Promise<void> {
   const limit = readLimit(wanted);
   const config = await clientConfig(flags);
   const shown = await readState<Shown | null>(config, {
@@ -139,7 +182,7 @@ function roomOrNull(config: Config, name: string, agent: string | undefined): st
 }
 
 /** `tertulia sessions reset ROOM`: as `/new` there, by the owner (A8). */
-export async function sessionsReset(name: string, { json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
+async function sessionsReset(name: string, { json, ...flags }: Omit<SessionsFlags, "limit">): Promise<void> {
   const config = await clientConfig(flags);
   const client = await connect(config);
   const path = `/api/conversations/${encodeURIComponent(roomKey(config, name, flags.agent))}/messages`;

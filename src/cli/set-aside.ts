@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { readConfig } from "../config.ts";
+import type { Command } from "commander";
+import { readConfig } from "../config/config.ts";
 import { TertuliaError } from "../errors.ts";
 import { acquireLock } from "../store/sqlite/lock.ts";
 import { STATE_SUFFIXES, setAside } from "../store/sqlite/state-file.ts";
@@ -12,8 +13,17 @@ interface SetAsideFlags {
   readonly json?: boolean;
 }
 
+export function stateCommand(state: Command): void {
+  state
+    .command("set-aside")
+    .description("move the state away, under a name that says when, so that a backup or a new one can take its place")
+    .option("--yes", "do it; without it only what would be moved is said")
+    .option("--json", "print what was moved as JSON")
+    .action((_options, command) => setStateAside(command.optsWithGlobals()));
+}
+
 /** E5: the one way in which a state leaves its place. Nothing is deleted, and the next start begins anew or with what was put there. */
-export async function setStateAside(flags: SetAsideFlags): Promise<void> {
+async function setStateAside(flags: SetAsideFlags): Promise<void> {
   const { files } = readConfig({ flags }).config;
   const there = STATE_SUFFIXES.map((suffix) => files.state + suffix).filter((path) => existsSync(path));
   if (flags.yes !== true) {

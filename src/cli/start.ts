@@ -1,13 +1,21 @@
 import { join } from "node:path";
-import { judged } from "../judge.ts";
-import { followConfig, startGateway } from "../start.ts";
+import type { Command } from "commander";
+import { judged } from "../gateway/judge.ts";
+import { followConfig, startGateway } from "../gateway/start.ts";
 import { rightsOfOthers } from "../util/rights.ts";
-import { isLoopback, letIn, trustedOverHttp } from "./let-in.ts";
+import { isLoopback, letIn, trustedOverHttp } from "./access-summary.ts";
 import { createLog } from "./log.ts";
 import { output, printable } from "./output.ts";
 
+export function startCommand(command: Command): void {
+  command
+    .option("--port <n>", "port to listen on (TERTULIA_PORT; default 8378; 0 takes any free one)")
+    .option("--host <address>", "address to listen on (default 127.0.0.1)")
+    .action(() => start(command.optsWithGlobals()));
+}
+
 /** `tertulia start`: one screen, then it serves until it is told to end. */
-export async function start(flags: { home?: string; config?: string; port?: string; host?: string }): Promise<void> {
+async function start(flags: { home?: string; config?: string; port?: string; host?: string }): Promise<void> {
   const { config, warnings } = judged({ flags });
   // A person's screen is for people: the log's lines go to a file then, else to standard error.
   const logFile = process.stderr.isTTY ? join(config.home, "gateway.log") : undefined;

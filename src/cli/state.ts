@@ -1,7 +1,7 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { asTertuliaError } from "../errors.ts";
+import type { StoreReader } from "../store/readers.ts";
 import { hasState, openSqliteReader } from "../store/sqlite/sqlite-store.ts";
-import type { StoreReader } from "../store/store.ts";
 import { type Client, connect } from "./client.ts";
 
 /** The same question, put to a running gateway or to its file. */

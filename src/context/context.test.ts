@@ -18,12 +18,12 @@ import { expectGolden } from "../../test/support/golden.ts";
 import { buildSessionKey } from "../conversation/session-key.ts";
 import type { Author } from "../message/message.ts";
 import { PLATFORMS, type Source } from "../message/source.ts";
-import type { EntryRow } from "../store/store.ts";
+import type { EntryRow } from "../store/rows.ts";
+import { quoteUntrusted } from "../text/untrusted.ts";
 import { createIdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
 import { renderEntry, renderWords } from "./render-history.ts";
 import { createSpeakers } from "./speakers.ts";
-import { quoteUntrusted } from "./untrusted.ts";
 
 const hostile = JSON.parse(
   readFileSync(new URL("../../test/golden/context/hostile.json", import.meta.url), "utf8"),
@@ -235,7 +235,7 @@ describe("G-CTX-03: what changes is in the facts", () => {
     const told = render(caseOf("telegram-topic")).stable;
     const source = caseOf("telegram-topic").stable.source;
     const factsOf = (door: Source, settings = {}): string =>
-      render({ ...caseOf("telegram-topic"), door, settings, facts: { told, source: door } }).facts;
+      render({ ...caseOf("telegram-topic"), door, settings, facts: { stablePart: told, source: door } }).facts;
     expect(factsOf(source)).not.toContain("Changed:");
     expect(factsOf({ ...source, chatTopic: "Cheese" })).toContain('\nChanged: Channel topic: "Cheese"\n');
     const { chatTopic: _, ...without } = source;

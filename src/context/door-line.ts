@@ -1,11 +1,11 @@
-import { type KeyParts, parseOwnDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
-import { describeSource, isOwnDoor, type Source } from "../message/source.ts";
+import { type KeyParts, parseLocalDoorChatId, parseSessionKey } from "../conversation/session-key.ts";
+import { describeSource, isLocalDoor, type Source } from "../message/source.ts";
 import type { Target } from "../message/target.ts";
+import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
 import { notesFor } from "./platform-notes.ts";
-import { nameInMark, oneLine, plainLabel, quoteUntrusted } from "./untrusted.ts";
 
-/** Doors as an agent is told of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
+/** Doors as an agent reads of them: S4's words, with every name and id quoted (C4) and ids masked (C5). */
 
 /** `CLI terminal`, `Telegram (DM with "Ann")`, `Discord (group: "Kitchen", thread: "7")`. */
 export function doorLine(source: Source, mask: IdMask, most?: number): string {
@@ -43,7 +43,7 @@ export function conversationLine(key: string, mask: IdMask): string {
 
 function chatLine(parts: Extract<KeyParts, { form: "chat" }>, mask: IdMask): string {
   const title = notesFor(parts.platform).title.replace(/^the /, "");
-  const own = isOwnDoor(parts.platform) ? parseOwnDoorChatId(parts.chatId) : undefined;
+  const own = isLocalDoor(parts.platform) ? parseLocalDoorChatId(parts.chatId) : undefined;
   if (own !== undefined) {
     const name = mask.hides(parts.platform) ? mask.chat(parts.platform, parts.chatId) : own.name;
     return `${title} ${quoteUntrusted(name, 60)}`;
@@ -54,11 +54,11 @@ function chatLine(parts: Extract<KeyParts, { form: "chat" }>, mask: IdMask): str
   return `${title} ${parts.chatType} ${chat}${thread}`;
 }
 
-/** What is known of a conversation's door when no message of it is at hand. */
+/** The source that a conversation's key and target imply, for when no message of it is at hand. */
 export function sourceOfConversation({ key, target }: { readonly key: string; readonly target: Target }): Source {
   const parts = parseSessionKey(key);
   const chat = parts.form === "chat" ? parts : undefined;
-  const userId = chat?.userId ?? (chat === undefined ? undefined : parseOwnDoorChatId(chat.chatId)?.personId);
+  const userId = chat?.userId ?? (chat === undefined ? undefined : parseLocalDoorChatId(chat.chatId)?.personId);
   return {
     platform: target.platform,
     account: target.account,

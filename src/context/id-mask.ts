@@ -1,37 +1,37 @@
 import { createHmac } from "node:crypto";
 import { accountKey } from "../conversation/gate.ts";
 import type { Platform } from "../message/source.ts";
-import { tellsId, withoutContacts } from "./contacts.ts";
+import { tellsId, withoutContacts } from "../text/contacts.ts";
 
-/** How ids are shown to the model: as they are, or as stable stand-ins (C5). Routing never sees a stand-in. */
+/** IdMask: shows ids to the model as they are, or as stable stand-ins (C5). Routing never sees a stand-in. */
 export interface IdMask {
   user(platform: string, id: string): string;
   chat(platform: string, id: string): string;
   thread(platform: string, id: string): string;
   /**
-   * The name of whoever has that id. One that is or contains the id, a telephone number or an address says what the id would: the name
-   * that the owner has given stands there instead, else the stand-in of the id.
+   * The name of the user with that id. A name that is or contains the id, a telephone number or an address would reveal them: it is
+   * replaced by the name that the owner has given, or else by the stand-in for the id.
    */
   name(platform: string, name: string, id: string): string;
   /** The name of a chat, by the same rule. */
   chatName(platform: string, name: string, id: string): string;
-  /** A text that somebody chose, with stand-ins for telephone numbers and addresses in it. */
+  /** A text that somebody chose, with stand-ins for the telephone numbers and addresses in it. */
   text(platform: string, text: string): string;
-  /** Six characters that tell people of one name apart. Says nothing about the id. */
+  /** Six characters that tell people of one name apart. They reveal nothing of the id. */
   tag(id: string): string;
   /** Whether ids of this platform are replaced. */
   hides(platform: string): boolean;
 }
 
-export interface IdMaskOptions {
+interface IdMaskOptions {
   readonly redactPii: boolean;
-  /** Keys the hashes: without it nobody can find an id by trying all there are. */
+  /** The key of the hashes: without it nobody can find an id by trying all ids. */
   readonly secret: string;
   /** Names that the owner has given, by person and by account (`accountKey`). */
   readonly names?: ReadonlyMap<string, string>;
 }
 
-/** Their mentions need the raw id. */
+/** Platforms whose mentions need the real id. */
 const EXEMPT: readonly string[] = ["discord", "slack"];
 
 export function createIdMask({ redactPii, secret, names }: IdMaskOptions): IdMask {

@@ -1,4 +1,4 @@
-/** Times as an agent is told them: local, by the minute, with the zone. The process's own zone has no part in it. */
+/** Times as an agent reads them: local, by the minute, with the zone. They do not depend on the process's own zone. */
 
 interface ZoneFormats {
   readonly minute: Intl.DateTimeFormat;
@@ -6,11 +6,11 @@ interface ZoneFormats {
   readonly offset: Intl.DateTimeFormat;
 }
 
-/** A format costs a hundred times what it costs to use; there are as many as zones that were asked for. */
+/** Formats by zone. Creating a format costs a hundred times as much as using it. */
 const FORMATS = new Map<string, ZoneFormats>();
 
 const MINUTE_MS = 60_000;
-/** Many turns fall into one minute of one zone. */
+/** The last result: many turns fall into one minute of one zone. */
 let last = { minute: Number.NaN, timezone: "", text: "" };
 
 /** `2026-11-30 14:05 Monday, Europe/Berlin (UTC+01:00)`. */

@@ -1,10 +1,10 @@
 import type { Log } from "../util/log.ts";
 import type { IdMask } from "./id-mask.ts";
 
-/** Fields of a log line that say which person or chat it is about. */
+/** Fields of a log line that hold the id of a user or a chat. */
 const IDS: Readonly<Record<string, "user" | "chat">> = { chat: "chat", from: "user", to: "user", user: "user" };
 
-/** Log lines with the stand-ins of ids that agents are shown, while `redact_pii` says so (C5). `mask`: as it is at the moment. */
+/** A log that shows the same stand-ins for ids as agents see (C5). `mask` gives the mask at this moment. */
 export function maskedLog(log: Log, mask: () => IdMask): Log {
   const masked = (fields: object): object => {
     const { platform } = fields as { platform?: unknown };

@@ -1,23 +1,24 @@
-import { rulesFor, runtimeOf } from "../config.ts";
-import type { ConversationRow, StoreReader } from "../store/store.ts";
+import { rulesFor, runtimeOf } from "../config/config.ts";
+import type { ContextReader } from "../store/readers.ts";
+import type { ConversationRow } from "../store/rows.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { asSeenBy, type ContextOptions, factsOf, stablePartOf } from "./turn-context.ts";
 
-/** C7: what a conversation's next turn would be told. */
+/** C7: the context that a conversation's next turn would get. */
 export interface NextContext {
   readonly conversation: string;
-  /** Null: the next message opens a new one. */
+  /** Null if the next message opens a new one. */
   readonly session: string | null;
-  /** The turn that waits already; null: one that came now. */
+  /** The turn that waits already; null for one that would come now. */
   readonly turn: number | null;
   readonly stablePart: string;
   readonly facts: string;
 }
 
-/** Reads only. The code in the block's marks is `nonce`; a turn has its own. */
+/** Writes nothing. `nonce` is the code in the block's delimiters; each turn has its own. */
 export async function nextContextOf(
   conversation: ConversationRow,
-  options: ContextOptions & { reader: StoreReader; now: number; nonce: string },
+  options: ContextOptions & { reader: ContextReader; now: number; nonce: string },
 ): Promise<NextContext> {
   const { config, reader, now } = options;
   const { agent, key, id } = conversation;

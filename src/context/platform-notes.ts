@@ -1,28 +1,28 @@
-import { quoteUntrusted } from "./untrusted.ts";
+import { quoteUntrusted } from "../text/untrusted.ts";
 
 /**
- * What an agent has to know of a platform, as data (C3). What it cannot do there is said only while it has no tool for it; an
+ * The facts of a platform that an agent needs, as data (C3). What it cannot do there is named only while it has no tool for it; an
  * unknown platform gets a neutral text.
  */
 
-/** What a tool can give an agent; while none gives it, the platform's notes say that it cannot. */
+/** An ability that a tool can give an agent; while no tool gives it, the platform's notes say that it cannot. */
 export type Ability = "search" | "pin" | "react" | "members" | "chats" | "edit" | "begin" | "files";
 
-export interface PlatformNotes {
-  /** As it is called in texts. */
+interface PlatformNotes {
+  /** The platform's name in texts. */
   readonly title: string;
-  /** How a text has to look. */
+  /** How a text must look. */
   readonly markup: string;
   readonly length: string;
-  /** Both in a few words. */
+  /** Markup and length in a few words. */
   readonly brief: string;
   readonly mentions?: string;
-  /** What is refused by the platform itself, whatever tools there are. */
+  /** Limits of the platform itself, which no tool lifts. */
   readonly limits?: string;
   readonly cannot: Readonly<Partial<Record<Ability, string>>>;
 }
 
-/** An ability in a few words. */
+/** Each ability in a few words. */
 const BRIEFLY: Readonly<Record<Ability, string>> = {
   search: "search",
   pin: "pin",
@@ -124,7 +124,7 @@ export function notesFor(platform: string): PlatformNotes {
     : { title: `the platform ${quoteUntrusted(platform, 40)}`, ...NEUTRAL };
 }
 
-/** For the stable part: one line each, of what holds at the door where a session opened. */
+/** The lines of the stable part about the platform where a session opened. */
 export function platformLines(platform: string, abilities: readonly Ability[]): string[] {
   const { markup, length, mentions, limits } = notesFor(platform);
   const missing = cannotDo(platform, abilities);
@@ -137,7 +137,7 @@ export function platformLines(platform: string, abilities: readonly Ability[]): 
   ];
 }
 
-/** The same in one line, for a turn from another door than the session's own (C6). */
+/** The same in one line, for a turn by another door than the session's own (C6). */
 export function doorLimits(platform: string, abilities: readonly Ability[]): string {
   const { title, brief, limits } = notesFor(platform);
   const missing = cannotDo(platform, abilities);

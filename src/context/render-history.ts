@@ -1,23 +1,23 @@
 import type { Message } from "../message/message.ts";
 import type { HistoryLine } from "../runtime/runtime.ts";
-import type { EntryRow } from "../store/store.ts";
+import type { EntryRow } from "../store/rows.ts";
+import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "../text/untrusted.ts";
 import type { Speakers } from "./speakers.ts";
-import { eachLine, escapeMark, escapeOwnMark, linesOf, shorten } from "./untrusted.ts";
 
-/** Words as an agent sees them: its own carry `[YOU]`, others `[name]` where it needs saying, from who really wrote the row (G2). */
+/** Words as an agent sees them: its own carry `[YOU]`, those of others `[name]` where needed, from who really wrote the row (G2). */
 
 export interface Showing {
   readonly speakers: Speakers;
-  /** Every line of a person carries its author. */
+  /** Whether every message of a person carries its author. */
   readonly named: boolean;
 }
 
-/** One message of somebody's, as it was said. In no line of it can begin a mark that was not ours. */
+/** One message of a person. No line of it can begin with a mark that is not ours. */
 export function renderWords({ author, body }: Pick<Message, "author" | "body">, { speakers, named }: Showing): string {
   return named ? `${speakers.markOf(author)} ${eachLine(body, escapeMark)}` : eachLine(body, escapeOwnMark);
 }
 
-/** A message of the room as rows of the facts block: each prefixed, all of them together at most `most` characters (C8, H11). */
+/** A message of the room as rows of the facts block: each prefixed, together at most `most` characters (C8, H11). */
 export function roomRows(message: Pick<Message, "author" | "body">, speakers: Speakers, most: number): string[] {
   const mark = speakers.markOf(message.author);
   const lines = linesOf(shorten(message.body.trim(), most - mark.length - 3));
@@ -30,7 +30,7 @@ export function roomRows(message: Pick<Message, "author" | "body">, speakers: Sp
 
 const MOST_ROWS = 12;
 
-/** An entry of the session for the primer or for what was missed. */
+/** An entry of the session as a line of the primer or of the missed lines. */
 export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
   const { role, mark } = entry;
   if (mark === "sent") {
@@ -51,7 +51,7 @@ export function renderEntry(entry: EntryRow, showing: Showing): HistoryLine {
   return { role, text, ...(role === "user" || text === entry.text ? {} : { said: entry.text }) };
 }
 
-/** O4: own words carry it until they are. */
+/** O4: the agent's own words carry this until they are delivered. */
 function undelivered({ delivery }: EntryRow): string {
   return delivery === null ? "" : "(not delivered) ";
 }

@@ -1,55 +1,55 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { accountKey } from "../conversation/gate.ts";
 import { parseSessionKey } from "../conversation/session-key.ts";
 import type { Platform } from "../message/source.ts";
 import type { Ability } from "./platform-notes.ts";
 
-/** What the owner decided and this gateway is, as far as an agent is told of it. Plain data. */
+/** The owner's decisions and this gateway's facts that an agent is told. Plain data. */
 export interface ContextSettings {
   readonly agent: { readonly name: string; readonly displayName: string };
-  /** The owner's words, the more special ones last. */
+  /** The owner's instructions, the most special last. */
   readonly prompts: { readonly agent?: string; readonly platform?: string; readonly chat?: string };
-  /** Doors that this gateway has. */
+  /** The platforms that this gateway has doors on. */
   readonly platforms: readonly Platform[];
-  /** Where things without a door of their own go, by platform. */
+  /** The chat of each platform that gets what has no door of its own. */
   readonly homes: readonly { readonly platform: Platform; readonly chatId: string }[];
   readonly tools: readonly ContextTool[];
-  /** User and chat ids are replaced by hashes under `secret` (C5). */
+  /** Whether user and chat ids are replaced by hashes under `secret` (C5). */
   readonly redactPii: boolean;
   readonly secret: string;
-  /** Names that the owner has given, by person and by account. */
+  /** Names that the owner has given, by person and by account (`accountKey`). */
   readonly names?: ReadonlyMap<string, string>;
-  /** IANA name. */
+  /** An IANA name. */
   readonly timezone: string;
 }
 
-/** A tool of the gateway's that the agent has. */
-export interface ContextTool {
+/** A tool that the gateway gives to the agent. */
+interface ContextTool {
   readonly name: string;
   /** When and how it is used, in a sentence. */
   readonly use: string;
   readonly gives: readonly Ability[];
 }
 
-/** What a running gateway knows that no configuration says. */
-export interface ContextGround {
+/** Facts of a running gateway that no configuration says. */
+export interface GatewayFacts {
   readonly platforms: readonly Platform[];
-  /** Keys the stand-ins of ids: the same for a gateway's whole life, and never shown. */
+  /** The key of the stand-ins for ids: the same for a gateway's whole life, and never shown. */
   readonly secret: string;
 }
 
-/** Doors that every gateway has. */
-export const OWN_DOORS: readonly Platform[] = ["console", "http"];
+/** Platforms that every gateway has doors on. */
+export const LOCAL_DOORS: readonly Platform[] = ["console", "http"];
 
 /** The settings that hold for a session, by its agent and the key of its home. */
 export function contextSettings(
   config: Config,
-  ground: ContextGround,
+  facts: GatewayFacts,
   session: {
     readonly agent: string;
     readonly homeKey: string;
     readonly homePlatform: Platform;
-    /** As set in a chat: they go before the configured ones. */
+    /** Homes that were set in a chat; they go before the configured ones. */
     readonly homes: readonly { readonly platform: Platform; readonly chatId: string }[];
   },
 ): ContextSettings {
@@ -71,12 +71,12 @@ export function contextSettings(
       ...(platformPrompt === undefined ? {} : { platform: platformPrompt }),
       ...(chatPrompt === undefined ? {} : { chat: chatPrompt }),
     },
-    // A conversation of all doors has none of its own.
-    platforms: parts.form === "chat" ? [...new Set([...ground.platforms, platform])] : ground.platforms,
+    // A conversation of all doors has no platform of its own.
+    platforms: parts.form === "chat" ? [...new Set([...facts.platforms, platform])] : facts.platforms,
     homes,
     tools: [],
     redactPii: config.redactPii,
-    secret: ground.secret,
+    secret: facts.secret,
     names: new Map(
       Object.values(config.people).flatMap(({ id, name, accounts }) =>
         name === undefined

@@ -1,22 +1,22 @@
 import type { Author } from "../message/message.ts";
+import { lookOf, nameInMark, shorten } from "../text/untrusted.ts";
 import type { IdMask } from "./id-mask.ts";
-import { lookOf, nameInMark, shorten } from "./untrusted.ts";
 
-/** Who is who where several people speak (C2, G2): from who really wrote, never from what stands in a text. */
+/** Speakers: the marks of authors where several people speak (C2, G2), made from who really wrote, never from a text. */
 export interface Speakers {
-  /** `[YOU]`, `[Ann]`, or `[Ann #91bc3e]` where somebody else is called so too. The same author has the same mark at every door. */
+  /** `[YOU]`, `[Ann]`, or `[Ann #91bc3e]` if somebody else has that name too. An author has the same mark at every door. */
   markOf(author: Author): string;
-  /** The tag in the author's mark, or null where the name alone is enough. */
+  /** The tag in the author's mark; null if the name alone is enough. */
   tagOf(author: Author): string | null;
-  /** As it stands in his mark, without what would make a mark of it; empty where there is none to be shown (C5). */
+  /** The name in the author's mark, without characters that could form a mark; empty if no name may be shown (C5). */
   nameOf(author: Author): string;
 }
 
-export interface SpeakersOptions {
+interface SpeakersOptions {
   readonly agent: string;
-  /** Everybody whose words the agent may have before it: names are compared among them. */
+  /** Everybody whose words the agent may see: names are compared among them. */
   readonly known: Iterable<Author>;
-  /** Ids of people without a name are shown as this platform's are. */
+  /** Ids of people without a name are shown as ids of this platform. */
   readonly platform: string;
   readonly mask: IdMask;
 }

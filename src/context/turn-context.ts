@@ -1,34 +1,35 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { bindingState } from "../conversation/binding.ts";
 import { hasSeveralSpeakers, parseSessionKey } from "../conversation/session-key.ts";
 import type { Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
 import type { Exchange, OpenedHow, OpenRequest, Primer, Runtime, TurnInput } from "../runtime/runtime.ts";
-import type { EntryRow, StoreReader, TurnMaterial } from "../store/store.ts";
+import type { ContextReader, TurnMaterial } from "../store/readers.ts";
+import type { EntryRow } from "../store/rows.ts";
 import { sourceOfConversation } from "./door-line.ts";
 import { createIdMask } from "./id-mask.ts";
 import { renderEntry, renderWords, type Showing } from "./render-history.ts";
-import { type ContextGround, type ContextSettings, contextSettings } from "./settings.ts";
+import { type ContextSettings, contextSettings, type GatewayFacts } from "./settings.ts";
 import { createSpeakers } from "./speakers.ts";
 import { renderStablePart } from "./stable-part.ts";
 import { renderTurnFacts, type TurnAuthor } from "./turn-facts.ts";
 
-/** Context: from a turn's material to what its agent is told. A real turn and `tertulia context` come through here (C7). */
+/** Context: renders a turn's material for its agent. A real turn and `tertulia context` both use these functions (C7). */
 
 const PRIMER_LINES = 40;
 const PRIMER_CHARACTERS = 12_000;
-/** Lines of a request that seeds a conversation without a name, at most. */
+/** The most lines of a request that seeds a conversation without a name. */
 const SEEDS = 1_000;
 
 export interface ContextOptions {
   readonly config: Config;
-  readonly ground: ContextGround;
+  readonly facts: GatewayFacts;
 }
 
-/** What an agent is opened with: the stable part and, for one that lost or never had the session, the transcript so far, bounded. */
+/** The request that opens an agent: the stable part and, for an agent without the session, the transcript so far, bounded. */
 export async function openRequestFor(
   material: TurnMaterial,
-  options: ContextOptions & { reader: StoreReader; runtime: Runtime; signal: AbortSignal },
+  options: ContextOptions & { reader: ContextReader; runtime: Runtime; signal: AbortSignal },
 ): Promise<OpenRequest> {
   const { reader, runtime, signal } = options;
   const ref = material.runtimeState?.ref;
@@ -43,21 +44,17 @@ export async function openRequestFor(
   return { ...request, primer: await seedsOf(material, reader), exchanges: await exchangesOf(material, options) };
 }
 
-/** The material as this runtime has the session (B7): what it has not seen, and its own reference. */
-export async function asSeenBy(
-  runtime: string,
-  material: TurnMaterial,
-  reader: Pick<StoreReader, "seenBy">,
-): Promise<TurnMaterial> {
+/** The material for this runtime (B7): the entries that it has not seen, and its own reference to the session. */
+export async function asSeenBy(runtime: string, material: TurnMaterial, reader: ContextReader): Promise<TurnMaterial> {
   if (material.runtimeState === null || material.runtimeState.runtime === runtime) return material;
   const { session, throughEntry } = material;
   return { ...material, ...(await reader.seenBy({ sessionId: session.id, runtime, throughEntry })) };
 }
 
-/** What another runtime was sent holds what that one had missed: here only the words of its turns count (B7). */
+/** The session's exchanges. A prompt that another runtime got also holds what that one had missed: only the messages count here (B7). */
 async function exchangesOf(
   material: TurnMaterial,
-  options: ContextOptions & { reader: StoreReader; runtime: Runtime },
+  options: ContextOptions & { reader: ContextReader; runtime: Runtime },
 ): Promise<readonly Exchange[]> {
   const { reader, runtime } = options;
   const sessionId = material.session.id;
@@ -72,8 +69,8 @@ async function exchangesOf(
   });
 }
 
-/** What a conversation without a name was seeded with. */
-async function seedsOf(material: TurnMaterial, reader: StoreReader): Promise<Primer> {
+/** The lines that a conversation without a name was seeded with. */
+async function seedsOf(material: TurnMaterial, reader: ContextReader): Promise<Primer> {
   if (material.home.kind !== "once") return { total: 0, lines: [] };
   const entries = await reader.transcript({ sessionId: material.session.id, after: 0, limit: SEEDS });
   const lines = entries.filter(isSeed).map(({ role, text }) => ({ role, text }));
@@ -84,7 +81,7 @@ function isSeed(entry: EntryRow): boolean {
   return entry.turnId === null && entry.messageId === null;
 }
 
-/** Rendered once, at the session's first turn, and stored on it (C1). */
+/** The session's stable part: rendered at its first turn, and stored on it (C1). */
 export function stablePartOf(material: TurnMaterial, options: ContextOptions): string {
   if (material.stablePart !== null) return material.stablePart;
   const { home } = material;
@@ -94,7 +91,7 @@ export function stablePartOf(material: TurnMaterial, options: ContextOptions): s
   );
 }
 
-async function primerOf(material: TurnMaterial, options: ContextOptions & { reader: StoreReader }): Promise<Primer> {
+async function primerOf(material: TurnMaterial, options: ContextOptions & { reader: ContextReader }): Promise<Primer> {
   if (material.earlier === 0) return { total: 0, lines: [] };
   const entries = await options.reader.transcript({
     sessionId: material.session.id,
@@ -107,7 +104,7 @@ async function primerOf(material: TurnMaterial, options: ContextOptions & { read
   return { total: material.earlier, lines: lastWithin(lines, PRIMER_CHARACTERS) };
 }
 
-/** The prompt of a turn: its facts, what its agent has missed, and the words of its authors. */
+/** The prompt of a turn: its facts, the entries that its agent has missed, and its messages. */
 export function turnInputFor(
   material: TurnMaterial,
   agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },
@@ -127,7 +124,7 @@ export function turnInputFor(
   };
 }
 
-/** Marks of authors that the prompt of a turn shows. */
+/** The author marks that a turn's prompt shows. */
 export function marksIn(
   material: TurnMaterial,
   agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },
@@ -141,7 +138,10 @@ export function marksIn(
   return ["[YOU]", ...authors.flatMap((author) => (author === null ? [] : [speakers.markOf(author)]))];
 }
 
-/** An agent just opened has been told everything by the primer, or by the exchanges all that was sent; one that went on has missed what it did not say itself. */
+/**
+ * The missed entries that the prompt has to show. A created or primed agent got all of them in the primer, one whose history the gateway
+ * keeps got those of the exchanges; a warm or resumed agent got none.
+ */
 function missedBy(
   agent: { cold: boolean; how: OpenedHow; history: Runtime["history"] },
   missed: readonly EntryRow[],
@@ -151,13 +151,13 @@ function missedBy(
   return agent.how === "created" || agent.how === "primed" ? [] : missed;
 }
 
-/** A further message, as the running turn takes it in: shown like the turn's own. */
+/** A further message for a running turn (T5), shown like the turn's own messages. */
 export function steeredText(material: TurnMaterial, message: Message, options: ContextOptions): string {
   const together = { ...material, messages: [...material.messages, message] };
   return renderWords(message, showingOf(together, options, []));
 }
 
-/** The facts block of a turn. */
+/** The turn's facts block. */
 export function factsOf(material: TurnMaterial, options: ContextOptions & { now: number; nonce: string }): string {
   const { turn, messages, conversation, home } = material;
   const { now, nonce } = options;
@@ -171,9 +171,9 @@ export function factsOf(material: TurnMaterial, options: ContextOptions & { now:
       source: turnSource(material),
       authors: authorsOf(messages),
       role: turn.authority.role,
-      told: stablePartOf(material, options),
+      stablePart: stablePartOf(material, options),
       handoff: turn.bound === null ? null : { by: turn.bound, home: home.key, until: own?.expiresAt ?? null },
-      // Which other doors speak in it is the business of the session's own door.
+      // Only the session's own door is told which other doors speak in it.
       guests: isHome ? valid.map(({ conversationKey, expiresAt }) => ({ key: conversationKey, until: expiresAt })) : [],
       notes: material.notes,
       previousAt: material.previous?.lastHumanAt ?? null,
@@ -188,8 +188,8 @@ export function factsOf(material: TurnMaterial, options: ContextOptions & { now:
   );
 }
 
-function settingsOf({ session, home, homes }: TurnMaterial, { config, ground }: ContextOptions): ContextSettings {
-  return contextSettings(config, ground, {
+function settingsOf({ session, home, homes }: TurnMaterial, { config, facts }: ContextOptions): ContextSettings {
+  return contextSettings(config, facts, {
     agent: session.agent,
     homeKey: home.key,
     homePlatform: home.target.platform,
@@ -197,7 +197,7 @@ function settingsOf({ session, home, homes }: TurnMaterial, { config, ground }: 
   });
 }
 
-/** How words are shown in this turn: with their authors wherever more than one person can have said them (C2). */
+/** How the turn shows words: with their authors wherever more than one person can have said them (C2). */
 function showingOf(material: TurnMaterial, options: ContextOptions, entries: readonly EntryRow[]): Showing {
   const { session, conversation, home, messages } = material;
   const others = [...messages, ...material.roomLines.lines].map(({ author }) => author);
@@ -236,20 +236,20 @@ function turnSource({ messages, conversation }: TurnMaterial): Source {
   return source == null ? sourceOfConversation(conversation) : atItsChat(source, conversation.key);
 }
 
-/** The door where a session is at home, also when its first turn came by another one. */
+/** The source of the session's home, also when its first turn came by another door. */
 function homeSource(material: TurnMaterial): Source {
   const { conversation, home } = material;
   return conversation.id === home.id ? turnSource(material) : sourceOfConversation(home);
 }
 
-/** The owner can write into a group from elsewhere, as from a direct chat: the chat is what its key says. */
+/** The source with the chat type of its key: the owner can write into a group from a direct chat. */
 function atItsChat(source: Source, key: string): Source {
   const parts = parseSessionKey(key);
   const isOther = parts.form === "chat" && parts.chatType !== "dm" && source.chatType === "dm";
   return isOther ? { ...source, chatType: parts.chatType } : source;
 }
 
-/** The last lines that together have at most so many characters. */
+/** The last lines that together have at most `most` characters. */
 function lastWithin<Line extends { readonly text: string }>(lines: readonly Line[], most: number): Line[] {
   let from = lines.length;
   let characters = 0;

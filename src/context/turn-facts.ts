@@ -1,52 +1,54 @@
 import type { Role } from "../conversation/person.ts";
 import type { Author, Message } from "../message/message.ts";
 import type { Source } from "../message/source.ts";
-import { encloseFacts } from "../reply/prompt-words.ts";
-import type { BoundBy, Note } from "../store/store.ts";
+import type { Note } from "../store/rows.ts";
+import type { BoundBy } from "../store/turns.ts";
+import { encloseFacts } from "../text/prompt-words.ts";
+import { linesOf, quoteUntrusted, shorten } from "../text/untrusted.ts";
 import { conversationLine, doorLine } from "./door-line.ts";
 import { createIdMask, type IdMask } from "./id-mask.ts";
 import { localMinute, timeWithZone } from "./local-time.ts";
+import { noteText } from "./note-line.ts";
 import { doorLimits } from "./platform-notes.ts";
 import { roomRows } from "./render-history.ts";
 import type { ContextSettings } from "./settings.ts";
 import type { Speakers } from "./speakers.ts";
 import { homesLine, platformHeading, platformsLine, SEVERAL, topicLine } from "./stable-part.ts";
-import { linesOf, nameInMark, oneLine, quoteUntrusted, shorten } from "./untrusted.ts";
 
 export interface TurnFacts {
   readonly now: number;
-  /** Where the last message of the turn came from. */
+  /** The source of the turn's last message. */
   readonly source: Source;
   readonly authors: readonly TurnAuthor[];
   /** The least of the authors' rights (H12). */
   readonly role: Role;
-  /** The stable part that the agent was given; what it says is not said again. */
-  readonly told: string;
-  /** Null when the turn is of the session's own home. */
+  /** The stable part that the agent was given: the facts do not repeat it. */
+  readonly stablePart: string;
+  /** Null for a turn of the session's own home. */
   readonly handoff: Handoff | null;
   /** Other conversations that speak in this session (H8). */
   readonly guests: readonly { readonly key: string; readonly until: number | null }[];
   readonly notes: readonly Note[];
-  /** When somebody last wrote in the session before this one; null where that is not known. */
+  /** When somebody last wrote in the session before this one; null if that is not known. */
   readonly previousAt: number | null;
   /** Nothing was said in this session before. */
   readonly isFirst: boolean;
   /** The messages of this turn carry their authors. */
   readonly named: boolean;
   readonly room: { readonly lines: readonly Message[]; readonly more: number };
-  /** What the authors' programs would have the agent be. */
+  /** System messages that the authors' programs sent along. */
   readonly instructions?: readonly string[];
-  /** 128 random bits: what stands between the marks cannot close itself (C8). */
+  /** 128 random bits: no text between the delimiters can close the block (C8). */
   readonly nonce: string;
 }
 
 export interface TurnAuthor {
   readonly author: Author;
-  /** The platform's id, where it is another one than the author's. */
+  /** The platform's id, if it is not the author's. */
   readonly userId?: string;
 }
 
-export interface Handoff {
+interface Handoff {
   readonly by: BoundBy;
   /** The key of the session's home. */
   readonly home: string;
@@ -60,7 +62,7 @@ const INSTRUCTION_CHARACTERS = 4_000;
 const AUTHORS = 5;
 const GUESTS = 3;
 
-/** What the facts should fit into, quoted lines apart; where they do not, the labels of others are cut shorter, and nothing is left out. */
+/** The length that the facts should keep within, quoted lines apart. Longer facts have shorter labels; no line is left out. */
 const BUDGET = 600;
 const LABEL_LENGTHS = [240, 80, 40] as const;
 
@@ -79,7 +81,7 @@ interface Means {
   readonly speakers: Speakers;
   readonly settings: ContextSettings;
   readonly mask: IdMask;
-  /** Characters of a label that somebody chose. */
+  /** The most characters of a label that somebody chose. */
   readonly most: number;
 }
 
@@ -87,11 +89,11 @@ function* factLines(facts: TurnFacts, means: Means): Generator<string> {
   const { settings, mask, most } = means;
   const { timezone } = settings;
   yield `Source: ${doorLine(facts.source, mask, most)}`;
-  for (const note of facts.notes) yield `Note: ${noteText(note, facts, means)}`;
+  for (const note of facts.notes) yield `Note: ${noteText(note, { ...facts, timezone, mask })}`;
   if (facts.handoff !== null) yield handoffLine(facts.handoff, settings, mask);
   yield `From: ${fromLine(facts, means)}; rights: ${facts.role}`;
   yield `Time: ${timeWithZone(facts.now, timezone)}`;
-  if (facts.named && !facts.told.split("\n").includes(SEVERAL)) yield SEVERAL_HERE;
+  if (facts.named && !facts.stablePart.split("\n").includes(SEVERAL)) yield SEVERAL_HERE;
   if (facts.isFirst && !facts.notes.some(({ code }) => code === "session_reset"))
     yield "Session: new; this is its first message.";
   yield* guestLines(facts, settings, mask);
@@ -101,7 +103,7 @@ function* factLines(facts: TurnFacts, means: Means): Generator<string> {
 
 const SEVERAL_HERE = "Several people: the words below carry their author as [name]; [YOU] is yourself.";
 
-/** Names, with the tag that their mark carries, and the ids that mentions need. */
+/** The authors' names, with the tags of their marks, and the ids that mentions need. */
 function fromLine({ authors, source }: TurnFacts, { speakers, mask, most }: Means): string {
   if (authors.length === 0) return "nobody yet";
   const shown = authors.slice(0, AUTHORS).map(({ author, userId }) => {
@@ -139,10 +141,10 @@ function guestLines({ guests }: TurnFacts, { timezone }: ContextSettings, mask: 
   return [`Also speaking in this session: ${shown.join(", ")}${more}`];
 }
 
-/** What the stable part cannot say of this turn's door: it is another one than that of the session. */
-function doorFacts({ source, handoff, told }: TurnFacts, { settings, mask, most }: Means): string[] {
+/** The topic and limits of a door that the stable part does not describe. */
+function doorFacts({ source, handoff, stablePart }: TurnFacts, { settings, mask, most }: Means): string[] {
   const topic = topicLine(source, mask, most);
-  const isTold = told.split("\n").includes(`# ${platformHeading(source)}`);
+  const isTold = stablePart.split("\n").includes(`# ${platformHeading(source)}`);
   const abilities = settings.tools.flatMap(({ gives }) => gives);
   return [
     ...(handoff === null || topic === null ? [] : [topic]),
@@ -150,9 +152,9 @@ function doorFacts({ source, handoff, told }: TurnFacts, { settings, mask, most 
   ];
 }
 
-/** C6: what is different from what the agent was told when its session opened. */
-function changes({ source, handoff, told }: TurnFacts, { settings, mask, most }: Means): string[] {
-  const lines = told.split("\n");
+/** C6: topic, platforms and homes that differ from the stable part. */
+function changes({ source, handoff, stablePart }: TurnFacts, { settings, mask, most }: Means): string[] {
+  const lines = stablePart.split("\n");
   const now = (label: string, line: string | null, { shown = line, isTold = true } = {}): string[] => {
     const before = lines.find((old) => old.startsWith(`${label}: `)) ?? null;
     if (before === line || (line === null && !isTold)) return [];
@@ -181,7 +183,7 @@ function roomLines({ room }: TurnFacts, speakers: Speakers): string[] {
   ];
 }
 
-/** Only the owner instructs an agent; of anybody else it is a wish, with his rights (C4). */
+/** Only the owner's system message is an instruction; anybody else's is quoted as their words, with their rights (C4). */
 function instructionLines({ instructions = [], role }: TurnFacts): string[] {
   const text = instructions.join("\n").trim();
   if (text === "") return [];
@@ -192,69 +194,4 @@ function instructionLines({ instructions = [], role }: TurnFacts): string[] {
   const shown = shorten(text, INSTRUCTION_CHARACTERS);
   const isCut = shown !== text ? " (its beginning)" : "";
   return [`${whose}${isCut}:`, ...linesOf(shown).map((line) => `> ${line}`)];
-}
-
-function noteText(note: Note, { previousAt, source }: TurnFacts, { settings: { timezone }, mask }: Means): string {
-  const { args } = note;
-  const author = (): string =>
-    quoteUntrusted(nameInMark(mask.name(source.platform, String(args.author), String(args.authorId ?? args.author))));
-  switch (note.code) {
-    case "session_reset": {
-      const used = previousAt === null ? "" : `, last used ${localMinute(previousAt, timezone)}`;
-      const ended = typeof args.endedAt === "number" ? `, ended ${localMinute(args.endedAt, timezone)}` : "";
-      return (
-        `this is a fresh conversation (${reasonText(String(args.reason))}). The one before is session ${args.previous}${used}${ended}. ` +
-        `You know nothing of it; "tertulia sessions show ${args.previous}" reads it back.`
-      );
-    }
-    case "runtime_changed":
-      return `this conversation was run by ${args.from} until now, and is run by ${args.to} from here on; what was said before is yours to go on from.`;
-    case "handoff_ended":
-      return `this door spoke in session ${args.session} for a while; ${endText(String(args.why))}, and it is in its own session again.`;
-    case "message_edited":
-      return `${author()} has changed a message: it said ${quoteUntrusted(String(args.before))}, and now says ${quoteUntrusted(String(args.after))}.`;
-    case "message_deleted":
-      return args.moderated
-        ? `a message of ${author()} was removed by a moderator; do not repeat it.`
-        : `${author()} has taken a message back; do not repeat it.`;
-    default:
-      return note.code;
-  }
-}
-
-function reasonText(reason: string): string {
-  switch (reason) {
-    case "new":
-      return "the user asked for a new one";
-    case "idle":
-      return "the earlier one was idle for too long";
-    case "daily":
-      return "the daily reset came";
-    case "suspended":
-      return "the earlier one failed repeatedly and was set aside";
-    default:
-      return oneLine(reason);
-  }
-}
-
-function endText(why: string): string {
-  switch (why) {
-    case "expired":
-      return "its time was over";
-    case "cleared":
-      return "that was ended by hand";
-    case "clock":
-      return "the clock was set back, which ended that";
-    case "ended":
-    case "gone":
-      return "that session is over";
-    case "not_shared":
-      return "others read along here";
-    case "owner_changed":
-      return "that session has another owner now";
-    case "agent_changed":
-      return "that session has another agent now";
-    default:
-      return oneLine(why);
-  }
 }

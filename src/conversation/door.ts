@@ -1,5 +1,5 @@
 import type { Platform } from "../message/source.ts";
-import { parseOwnDoorChatId, parseSessionKey } from "./session-key.ts";
+import { parseLocalDoorChatId, parseSessionKey } from "./session-key.ts";
 
 /** A conversation as people see it: `terminal main`, `telegram group -100, thread 7`. */
 export function doorOf(key: string): string {
@@ -12,7 +12,7 @@ export function doorOf(key: string): string {
     case "foreign":
       return `${parts.runtime} session ${parts.id}`;
     case "chat": {
-      const own = parseOwnDoorChatId(parts.chatId);
+      const own = parseLocalDoorChatId(parts.chatId);
       const door = nameOf(parts.platform);
       if (own !== undefined) return `${door} ${own.name}${own.personId === "owner" ? "" : ` of ${own.personId}`}`;
       const thread = parts.threadId === undefined ? "" : `, thread ${parts.threadId}`;

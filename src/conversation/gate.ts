@@ -1,5 +1,5 @@
-import type { Heard, HeardMessage } from "../message/heard.ts";
 import type { Author } from "../message/message.ts";
+import type { PlatformEvent, PlatformMessage } from "../message/platform-event.ts";
 import { accountId, isBlank, isOccupantAddress, type Platform, participantOf, type Source } from "../message/source.ts";
 import { addressOf, type Called, isCommandFor } from "./addressing.ts";
 import type { Person, Speaker } from "./person.ts";
@@ -11,7 +11,7 @@ import { isKeyName } from "./session-key.ts";
  */
 
 /** What the owner decided, as far as the gate needs it. */
-export interface House {
+export interface AccessPolicy {
   readonly agent: Called;
   /** Of all agents. */
   readonly names: readonly string[];
@@ -42,21 +42,25 @@ export type Who =
   /** Nobody the gateway knows. `id`: by which he may be let in, only where the platform vouches for one; `seenAs`: under which he is kept. */
   | { readonly kind: "unknown"; readonly id: string | null; readonly seenAs: string | null; readonly isBot: boolean };
 
-export type Written = Pick<Exclude<Heard, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
+export type Written = Pick<Exclude<PlatformEvent, { kind: "refused" }>, "source" | "isOwn" | "verifiedUser">;
 
 /** What the other accounts of this gateway know of an occupant, and the room hides from the one that has heard him (G7). */
-export interface Hearsay {
+export interface SeenByAccounts {
   /** The agent of ours whose account it is, as its own channel says. */
-  readonly colleague: string | null;
+  readonly siblingAgent: string | null;
   /** His address, as another account of ours is shown it now. It is for rights only: nothing that is stored or shown has it. */
   readonly address: string | null;
 }
 
-export function whoWrote({ source, isOwn, verifiedUser }: Written, house: House, { colleague, address }: Hearsay): Who {
+export function whoWrote(
+  { source, isOwn, verifiedUser }: Written,
+  house: AccessPolicy,
+  { siblingAgent, address }: SeenByAccounts,
+): Who {
   if (isOwn) return { kind: "own" };
   const id = vouchedId(source, address ?? verifiedUser);
   const key = id === null ? null : accountKey(source.platform, id);
-  const agent = (key === null ? undefined : house.agents.get(key)) ?? colleague;
+  const agent = (key === null ? undefined : house.agents.get(key)) ?? siblingAgent;
   if (agent != null) return { kind: "agent", agent };
   const person = key === null ? undefined : house.people.get(key);
   if (person !== undefined) return { kind: "person", person };
@@ -125,7 +129,7 @@ export type Meaning =
   | { readonly kind: "command"; readonly text: string };
 
 /** G1. `isReplyToOwn` as the store and the platform know it. */
-export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyToOwn: boolean): Meaning {
+export function meaningOf(heard: PlatformMessage, who: Who, house: AccessPolicy, isReplyToOwn: boolean): Meaning {
   // What was said before we were there is never answered; nor is a blank, nor an agent's own words, by whatever account of it.
   if (heard.isHistory || isBlank(heard.text) || isOwnWord(who, house.agent)) return { kind: "words", addressed: false };
   const isDirect = heard.source.chatType === "dm";
@@ -145,7 +149,7 @@ export function meaningOf(heard: HeardMessage, who: Who, house: House, isReplyTo
 }
 
 /** G8: late words whose author nobody can tell any more are no command, not even a guest's. */
-function isUnvouched({ isCaughtUp }: HeardMessage, who: Who): boolean {
+function isUnvouched({ isCaughtUp }: PlatformMessage, who: Who): boolean {
   return isCaughtUp === true && who.kind === "unknown" && who.id === null;
 }
 
@@ -171,7 +175,7 @@ function namesAnother(command: string): boolean {
 export function mayStillSpeak(
   author: Author,
   source: Source,
-  house: Pick<House, "people" | "access"> & {
+  house: Pick<AccessPolicy, "people" | "access"> & {
     readonly knows: (personId: string) => boolean;
     readonly address: string | null;
   },

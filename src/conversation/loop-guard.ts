@@ -1,9 +1,9 @@
 /** The loop guard of a place (G5): agents may ask each other, but not for ever. Pure; the state is the store's, shared by all agents there. */
 
 /** Turns in a row that were begun by an agent or a bot, with no human word in between. */
-export const MOST_IN_ROW = 6;
+const MOST_IN_ROW = 6;
 /** Such turns within five minutes, whoever spoke in between. */
-export const MOST_RECENT = 20;
+const MOST_RECENT = 20;
 const WINDOW_MS = 5 * 60_000;
 
 export interface LoopState {

@@ -1,7 +1,7 @@
 /** Place: one chat, or one thread of it, on one platform. Messages are stored once per place, for all agents there. */
 
 import {
-  isOwnDoor,
+  isLocalDoor,
   mucServiceOf,
   type Platform,
   participantOf,
@@ -33,7 +33,7 @@ export function placeOf({ agent, source: written }: { readonly agent: string; re
 }
 
 function scopeOf(agent: string, source: Source): string {
-  if (isOwnDoor(source.platform)) return agent;
+  if (isLocalDoor(source.platform)) return agent;
   const isDirect = source.chatType === "dm";
   switch (source.platform) {
     case "telegram":

@@ -9,8 +9,8 @@ import {
   type KeyParts,
   type KeyRules,
   keyPartsFor,
-  ownDoorChatId,
-  parseOwnDoorChatId,
+  localDoorChatId,
+  parseLocalDoorChatId,
   parseSessionKey,
   sessionKeyFor,
 } from "./session-key.ts";
@@ -257,12 +257,12 @@ const VECTORS: readonly Vector[] = [
   },
   {
     says: "K19 the terminal",
-    source: { platform: "console", account: "console", chatId: ownDoorChatId("owner", "main") },
+    source: { platform: "console", account: "console", chatId: localDoorChatId("owner", "main") },
     key: "agent:main:console:dm:owner%2Fmain",
   },
   {
     says: "K19 a header's value is encoded like an id",
-    source: { platform: "http", account: "http", chatId: ownDoorChatId("alice", "agent:main:../50% @x") },
+    source: { platform: "http", account: "http", chatId: localDoorChatId("alice", "agent:main:../50% @x") },
     key: "agent:main:http:dm:alice%2Fagent%3Amain%3A..%2F50%25 %40x",
   },
   {
@@ -383,7 +383,7 @@ describe("own doors", () => {
         name,
         anyText.filter((text) => text !== ""),
         (personId, text) => {
-          expect(parseOwnDoorChatId(ownDoorChatId(personId, text))).toStrictEqual({ personId, name: text });
+          expect(parseLocalDoorChatId(localDoorChatId(personId, text))).toStrictEqual({ personId, name: text });
         },
       ),
     );
@@ -392,15 +392,15 @@ describe("own doors", () => {
   it.each(["", "main", "/main", "owner/", "Owner/main", "job/main", "a b/main"])(
     "K19 %j is no such chat id",
     (chatId) => {
-      expect(parseOwnDoorChatId(chatId)).toBeUndefined();
+      expect(parseLocalDoorChatId(chatId)).toBeUndefined();
     },
   );
 
   it("K19 a person's name cannot reach into another person's conversations", () => {
     for (const personId of ["a/b", "", "A", "person"]) {
-      expect(refusalOf(() => ownDoorChatId(personId, "main")).message).toContain("person_id");
+      expect(refusalOf(() => localDoorChatId(personId, "main")).message).toContain("person_id");
     }
-    expect(refusalOf(() => ownDoorChatId("alice", "")).code).toBe("source_invalid");
+    expect(refusalOf(() => localDoorChatId("alice", "")).code).toBe("source_invalid");
   });
 
   it("K19 another chat at an own door is read by the other rules", () => {
@@ -705,7 +705,7 @@ describe("F-HTTP-09 K19 keys come whole through a header", () => {
     ["a  ", "owner%2Fa %20"],
     [" a b", "owner%2F a b"],
   ])("F-HTTP-09 K19 of a conversation named %j", (name, written) => {
-    const chatId = ownDoorChatId("owner", name);
+    const chatId = localDoorChatId("owner", name);
     const parts = { form: "chat", agent: "main", platform: "http", chatType: "dm", chatId } as const;
     const key = buildSessionKey(parts);
     expect(key).toBe(`agent:main:http:dm:${written}`);

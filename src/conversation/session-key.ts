@@ -16,7 +16,7 @@ import { TertuliaError } from "../errors.ts";
 import {
   CHAT_TYPES,
   type ChatType,
-  isOwnDoor,
+  isLocalDoor,
   mucServiceOf,
   PLATFORMS,
   type Platform,
@@ -145,7 +145,7 @@ function directKey({ agent, source, rules, personId }: KeyRequest): DecidedParts
 function directRule(source: Source, parts: ChatKeyParts): KeyRule {
   if (parts.chatId === "") return parts.userId === undefined ? "K4" : "K3";
   if (parts.scope !== undefined && isUniquePerAccount(source)) return "K20";
-  if (isOwnDoor(source.platform) && parseOwnDoorChatId(parts.chatId) !== undefined) return "K19";
+  if (isLocalDoor(source.platform) && parseLocalDoorChatId(parts.chatId) !== undefined) return "K19";
   return parts.threadId === undefined ? "K1" : "K2";
 }
 
@@ -321,13 +321,13 @@ export function hasSeveralSpeakers(key: string): boolean {
 }
 
 /** K19: the chat id of a conversation at an own door. The name may hold anything; the key encodes it like every id. */
-export function ownDoorChatId(personId: string, name: string): string {
+export function localDoorChatId(personId: string, name: string): string {
   if (name === "") throw sourceInvalid("the conversation's name", "is missing");
   return `${nameOf("person_id", personId)}/${name}`;
 }
 
-/** The inverse of `ownDoorChatId`; `undefined` for a chat id that is not of this form. */
-export function parseOwnDoorChatId(chatId: string): { personId: string; name: string } | undefined {
+/** The inverse of `localDoorChatId`; `undefined` for a chat id that is not of this form. */
+export function parseLocalDoorChatId(chatId: string): { personId: string; name: string } | undefined {
   // The first slash: a person id has none, a name may.
   const slash = chatId.indexOf("/");
   const personId = chatId.slice(0, Math.max(slash, 0));

@@ -29,7 +29,7 @@ const SOUL = "SOUL.md";
 /** What was said in private stands in them. */
 const PRIVATE = 0o600;
 /** Hermes shows no more of a context file than its beginning and its end. */
-export const CONTEXT_FILE_MOST = 20_000;
+const CONTEXT_FILE_MOST = 20_000;
 
 const DIGEST_LABEL = "— written by `tertulia digest`; what stands here is replaced";
 const GUIDE_LABEL = "— written by `tertulia digest install`";
@@ -91,7 +91,7 @@ export function blockProblem(home: string, files: readonly FileChange[]): Tertul
 }
 
 /** D7: what keeps the block from a reader that cuts its context files. */
-export function digestWarnings(home: string): readonly string[] {
+function digestWarnings(home: string): readonly string[] {
   const agents = readBytes(join(home, AGENTS))?.toString("utf8") ?? "";
   if (lengthOf(agents) <= CONTEXT_FILE_MOST) return [];
   return [

@@ -1,4 +1,5 @@
-import type { DirectSession, StoreReader } from "../store/store.ts";
+import type { DigestReader } from "../store/readers.ts";
+import type { DirectSession } from "../store/rows.ts";
 import { type DigestRow, type DigestSource, type Talk, withoutNoise } from "./digest.ts";
 import { latestTalk } from "./latest-talk.ts";
 
@@ -7,8 +8,6 @@ export const DIGEST_PERSON = "owner";
 
 /** Sessions of one platform whose rows are read. */
 const LOOKED_INTO = 4;
-
-type DigestReader = Pick<StoreReader, "directSessions" | "directRows">;
 
 /** D1: the owner's talks in our own store. */
 export function createOwnTalks(reader: DigestReader, personId = DIGEST_PERSON): DigestSource {

@@ -1,10 +1,11 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
+import type { Person } from "../conversation/person.ts";
 import { sessionOfToken } from "../conversation/session-token.ts";
 import { TertuliaError } from "../errors.ts";
-import type { Person } from "../gateway.ts";
-import type { SessionRow, StoreReader } from "../store/store.ts";
+import type { ConversationReader } from "../store/readers.ts";
+import type { SessionRow } from "../store/rows.ts";
 import { isForwardingHeader } from "./forwarding.ts";
 
 /** What is known of a request before it is believed. */
@@ -24,7 +25,7 @@ export interface RequestFacts {
 export interface TokenGround {
   readonly config: Config;
   readonly ownerToken: string;
-  readonly reader: Pick<StoreReader, "session">;
+  readonly reader: Pick<ConversationReader, "session">;
 }
 
 /** Who calls, and how far that reaches. */
@@ -44,7 +45,7 @@ export type Scope =
 const WHOLE: Scope = { kind: "person" };
 
 /** A cookie of this name holds a token; those of other programs on this machine are not looked at. */
-export const TOKEN_COOKIE = "tertulia_token";
+const TOKEN_COOKIE = "tertulia_token";
 
 const NOBODY: Person = { id: "nobody", role: "guest" };
 
@@ -76,7 +77,7 @@ export function presentedTokens({ headersDistinct }: Pick<RequestFacts, "headers
 }
 
 /** Throws `unauthorized` unless all are known, and mean the same. */
-export async function callerOfTokens(tokens: readonly string[], ground: TokenGround): Promise<Caller> {
+async function callerOfTokens(tokens: readonly string[], ground: TokenGround): Promise<Caller> {
   const callers = await Promise.all(tokens.map((token) => callerOfToken(token, ground)));
   const [first] = callers;
   if (first === undefined || callers.some((other) => !isSame(first, other)))

@@ -91,7 +91,7 @@ function line({ id, model }: { id: string; model: string }, more: object): strin
 }
 
 /** Tokens as the runtime counted them (the demo's are words). */
-export function usageOf({ input, output }: Tokens): object {
+function usageOf({ input, output }: Tokens): object {
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
 }
 

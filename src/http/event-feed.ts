@@ -1,9 +1,10 @@
 import type { ServerResponse } from "node:http";
+import type { Person } from "../conversation/person.ts";
 import { TertuliaError } from "../errors.ts";
 import type { GatewayEvent, GatewayEvents } from "../events.ts";
-import type { Gateway, Person } from "../gateway.ts";
-import type { OwnerToken } from "../owner-token.ts";
-import { exceptSilence } from "../reply/silence.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import type { OwnerToken } from "../gateway/owner-token.ts";
+import { exceptSilence } from "../text/silence.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { isOwnKey } from "./access.ts";
@@ -113,7 +114,7 @@ export class EventFeed {
     this.#followers.add(follower);
     const isResumed = known !== undefined;
     const hello = { conversation: key ?? null, ...(lastEventId === undefined ? {} : { resumed: isResumed }) };
-    const running = this.#gateway.turnsBegun.filter((begun) => isForTurn(begun)(interest));
+    const running = this.#gateway.turns.begun.filter((begun) => isForTurn(begun)(interest));
     const greeting: [string, unknown][] = [["hello", hello]];
     // Whoever comes in the middle of a turn is told of it, and of its words so far where they were told already.
     for (const begun of isResumed ? [] : running) {
@@ -212,7 +213,7 @@ export class EventFeed {
     const isWatched = (): boolean => this.#isWanted(isFor, ({ reader }) => reader !== null);
     const turn = { begun, stop: (): void => undefined };
     this.#turns.set(turnId, turn);
-    turn.stop = this.#gateway.watch(turnId, {
+    turn.stop = this.#gateway.turns.watch(turnId, {
       get canAnswer() {
         return isWatched();
       },
@@ -230,7 +231,7 @@ export class EventFeed {
   #soFar(turnId: number): [string, unknown][] {
     const told: [string, unknown][] = [];
     const say = exceptSilence((text) => told.push(["turn:text", { turnId, text }]));
-    const stop = this.#gateway.watch(turnId, {
+    const stop = this.#gateway.turns.watch(turnId, {
       canAnswer: false,
       onEvent: ({ type, ...data }) => {
         if ("text" in data) say(data.text);

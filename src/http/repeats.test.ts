@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, test } from "vitest";
-import type { Said } from "../gateway.ts";
+import type { Said } from "../intake/local-doors.ts";
 import { Repeats } from "./repeats.ts";
 
 const MINUTE = 60_000;

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Said } from "../gateway.ts";
+import type { Said } from "../intake/local-doors.ts";
 
 /** How long after its response was cut a request can be repeated. */
 const REPEATED_WITHIN_MS = 600_000;

@@ -4,7 +4,7 @@ export interface Notice {
   readonly args: Readonly<Record<string, string | number | boolean | null>>;
 }
 
-export type NoticeCode =
+type NoticeCode =
   | "text" //              args.text: already a sentence (a command's reply)
   | "busy" //              the door refuses while a turn runs (T5 reject)
   | "queue_full" //        a cap of T5 was hit; args.limit

@@ -34,7 +34,7 @@ export interface Source {
 }
 
 /** The terminal, the page and the HTTP API: doors whose chat ids are ours to give (K19). */
-export function isOwnDoor(platform: Platform): boolean {
+export function isLocalDoor(platform: Platform): boolean {
   return platform === "console" || platform === "web" || platform === "http";
 }
 

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { createManualClock } from "../../test/support/manual-clock.ts";
-import type { DeliveryRow, Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import { silentLog } from "../util/log.ts";
 import { Outbox } from "./outbox.ts";
 
 test("O1 after a clock that was set back the store is asked, at the latest after the longest retry, what is due", async () => {
@@ -19,11 +21,9 @@ test("O1 after a clock that was set back the store is asked, at the latest after
     claim: () => ({ holder: "test", epoch: 1 }),
     chance: () => 0,
     ttlMs: 86_400_000,
-    channelOf: () => undefined,
+    accounts: { channelOf: () => undefined },
     onAttempted: () => undefined,
-    onFault: (error) => {
-      throw error;
-    },
+    log: silentLog,
   });
   await outbox.start();
   await clock.advance(300_000);

@@ -1,10 +1,12 @@
 import type { Channel, MessageSender, SendResult } from "../channel/channel.ts";
-import { asTertuliaError, type TertuliaError } from "../errors.ts";
+import { asTertuliaError } from "../errors.ts";
 import type { Target } from "../message/target.ts";
-import type { Claim, DeliveryReport, DeliveryRow, Store } from "../store/store.ts";
+import type { Claim, DeliveryReport, Store } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import { originIdOf } from "../text/origin-id.ts";
+import { deliveryText } from "../text/render-notice.ts";
 import type { Clock } from "../util/clock.ts";
-import { originIdOf } from "./origin-id.ts";
-import { deliveryText } from "./render-notice.ts";
+import { type Log, logFault } from "../util/log.ts";
 
 /** Waits before the second, third and fourth attempt (O1); then it has failed, visibly. */
 const RETRY_MS = [5_000, 25_000, 120_000];
@@ -21,11 +23,13 @@ export interface OutboxOptions {
   /** 0 ≤ chance < 1, for the jitter of retries. */
   readonly chance: () => number;
   readonly ttlMs: number;
-  /** Undefined while it does not run; null when the account is not ours any more. */
-  readonly channelOf: (account: string) => Channel | undefined | null;
+  readonly accounts: {
+    /** Undefined while the account does not run; null when it is not ours any more. */
+    channelOf(account: string): Channel | undefined | null;
+  };
   /** After each attempt, when what became of it is durable. */
   readonly onAttempted: (delivery: DeliveryRow, result: DeliveryReport["result"]) => void;
-  readonly onFault: (error: TertuliaError) => void;
+  readonly log: Log;
 }
 
 /**
@@ -100,7 +104,7 @@ export class Outbox {
   }
 
   async #resolveLeftover(head: DeliveryRow): Promise<void> {
-    const sender = this.#options.channelOf(head.target.account)?.sender;
+    const sender = this.#options.accounts.channelOf(head.target.account)?.sender;
     if (sender?.looksBack === true) {
       this.#held.set(head.lane, head);
       return;
@@ -161,7 +165,7 @@ export class Outbox {
       if ("kind" in attempted && attempted.kind === "not_due") return;
       row = attempted as DeliveryRow;
     }
-    const channel = this.#options.channelOf(row.target.account);
+    const channel = this.#options.accounts.channelOf(row.target.account);
     const result: DeliveryReport["result"] =
       channel === null
         ? { kind: "failed", reason: "its account is not configured any more" }
@@ -208,7 +212,7 @@ export class Outbox {
     try {
       return await Promise.race([isShown, sender.send(row.target, text, { idempotencyKey: originIdOf(row), signal })]);
     } catch (cause) {
-      this.#options.onFault(asTertuliaError(cause));
+      logFault(this.#options.log, cause);
       return { kind: "unknown", reason: "the channel failed" };
     } finally {
       this.#sending.delete(row.lane);
@@ -229,7 +233,7 @@ export class Outbox {
   }
 
   async #report(report: DeliveryReport, row: DeliveryRow): Promise<void> {
-    const { store, clock, claim, onAttempted, onFault } = this.#options;
+    const { store, clock, claim, onAttempted, log } = this.#options;
     for (;;) {
       try {
         await store.delivered(report, claim());
@@ -238,7 +242,7 @@ export class Outbox {
         // What became of the attempt must be known before the lane goes on, or a row would stay `sending`.
         const error = asTertuliaError(cause);
         if (error.code !== "store_unavailable" || this.#abort.signal.aborted) throw error;
-        onFault(error);
+        logFault(log, error);
         await new Promise<void>((resolve) => clock.after(STORE_RETRY_MS, resolve));
       }
     }
@@ -247,7 +251,7 @@ export class Outbox {
 
   #fault(lane: string, cause: unknown): void {
     const error = asTertuliaError(cause);
-    this.#options.onFault(error);
+    logFault(this.#options.log, error);
     if (error.code !== "store_unavailable") return;
     this.#later(lane, STORE_RETRY_MS, () => {
       this.#next(lane).catch((again) => this.#fault(lane, again));

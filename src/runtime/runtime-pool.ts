@@ -1,25 +1,26 @@
 /**
  * RuntimePool: keeps agents warm between turns (B1 to B5), one handle per (session, runtime).
  *
- * It owns the handles, their health and their restart counts; which turn runs is the turn queue's knowledge. Whoever waits is served in the
- * order of asking, and nobody overtakes a session that waits for a place. At most `maxWarm` handles are alive at any moment, those in a
- * turn and those still closing included, and they take at most `maxMemoryMb`, as far as what they take is known: before its first turn a
- * handle counts with its runtime's class, after each one with what was measured. A runtime that fails for several sessions in a row rests as
- * a whole. What the pool remembers shrinks back: a session that is parked is forgotten, one that failed or died is forgotten some time later.
+ * It owns the handles, their health and their restart counts; it knows nothing of turns. Each change of a handle's state is an event, and
+ * whoever needs to know whether a place is free reads `room` after it. Requests are served in their order, and nobody overtakes a session
+ * that waits for a place. At most `maxWarm` handles are alive at any moment, those in a turn and those still closing included. Together
+ * they take at most `maxMemoryMb`, as far as that is known: a handle counts with its runtime's class before its first turn, and as measured
+ * after each turn. A runtime that fails for several sessions in a row rests as a whole. The pool forgets a parked session at once, and one
+ * that failed or died some time later.
  */
 import { TertuliaError } from "../errors.ts";
 import type { Clock } from "../util/clock.ts";
 import type { AgentSession, HandleStateName, OpenedHow, OpenRequest, Runtime, RuntimePoolEvent } from "./runtime.ts";
 
-/** How long a park, or the end of an aborted open, is waited for before it is abandoned: longer than a process takes that has to be killed. */
+/** How long the pool waits for a park, or for the end of an aborted open, before it abandons it: longer than killing a process takes. */
 const PATIENCE_MS = 10_000;
 const FIRST_BACKOFF_MS = 1_000;
 const LONGEST_BACKOFF_MS = 60_000;
-/** How long after its back-off a failing session is remembered, so that the next failure waits longer. */
+/** How long the pool remembers a failing session after its back-off, so that the next failure waits longer. */
 const BROKEN_MEMORY_MS = 60_000;
-/** So many opens of one runtime that fail in a row make it rest for all; what one session alone does to itself counts once. */
+/** After so many failed opens in a row a runtime rests for all sessions; the failures of one session alone count once. */
 const BREAKER_FAILURES = 3;
-/** A look at what processes take is a walk through all of them: not with every turn. */
+/** Memory is measured at most this often: it takes a walk through all processes. */
 const WEIGH_MS = 10_000;
 const BYTES_PER_MB = 1024 * 1024;
 
@@ -29,9 +30,9 @@ export interface RuntimePoolOptions {
   readonly idleMs: number;
   /** At least 1. */
   readonly maxWarm: number;
-  /** Of all handles together; absent: no limit. One handle alone may be larger. */
+  /** The most memory of all handles together; absent: no limit. One handle alone may be larger. */
   readonly maxMemoryMb?: number;
-  /** Must not throw. */
+  /** After each change of a handle's state: a place may be free now. Must not throw. */
   readonly onEvent: (event: RuntimePoolEvent) => void;
   /** A handle died or was discarded. Must not throw. */
   readonly onRestart?: (restart: { sessionId: string; runtime: string; restarts: number }) => void;
@@ -47,16 +48,16 @@ export interface AcquireRequest {
   readonly restarts?: number;
 }
 
-/** The right to use a handle, until one of `release` and `discard`; what is called after the first does nothing. */
+/** The right to use a handle until `release` or `discard`. Only the first call counts. */
 export interface Lease {
   readonly session: AgentSession;
   /** Whether the handle was opened for this lease. */
   readonly cold: boolean;
   readonly how: OpenedHow;
-  /** Up to now. */
+  /** The session's restarts up to now. */
   readonly restarts: number;
   release(): void;
-  /** The handle is not to be used again (it hangs, it lost its session): counts as a restart. Settles when it is closed. Never rejects. */
+  /** Closes a handle that hangs or has lost its session; counts as a restart. Resolves when it is closed. Never rejects. */
   discard(): Promise<void>;
 }
 
@@ -64,19 +65,19 @@ export interface HandleStatus {
   readonly sessionId: string;
   readonly runtime: string;
   readonly state: HandleStateName;
-  /** When it came into this state. */
+  /** When it entered this state. */
   readonly since: number;
   readonly restarts: number;
-  /** Of an open one: its class, or what was measured last. */
+  /** The memory of an open handle: its runtime's class, or as measured last. */
   readonly memoryMb?: number;
   readonly how?: OpenedHow;
-  /** Of a broken one: when it may be tried again. */
+  /** When a broken one may be tried again. */
   readonly until?: number;
 }
 
 export interface RuntimePoolCounters {
   readonly opened: number;
-  /** Closed in order, evicted ones included. */
+  /** Handles that were closed in order, evicted ones included. */
   readonly parked: number;
   readonly evicted: number;
   /** Handles that died or were discarded. */
@@ -124,7 +125,7 @@ interface Waiter {
 
 type Opening =
   | { readonly kind: "opened"; readonly session: AgentSession }
-  /** The question what to open was not answered: no fault of the runtime. */
+  /** `request` threw: no fault of the runtime. */
   | { readonly kind: "unasked"; readonly cause: unknown }
   | { readonly kind: "failed"; readonly cause: unknown };
 
@@ -137,23 +138,23 @@ export function createRuntimePool(options: RuntimePoolOptions): RuntimePool {
 export class RuntimePool {
   readonly #options: RuntimePoolOptions;
   readonly #clock: Clock;
-  /** By session, then by name of the runtime. A slot that is not in here was dropped, and ends with its handle. */
+  /** Slots by session, then by name of the runtime. A slot that is not in here was dropped, and ends with its handle. */
   readonly #slots = new Map<string, Map<string, Slot>>();
   readonly #waiting = new Set<Waiter>();
-  /** Of runtimes whose last opens failed: how many in a row, and until when nothing of it is opened. */
+  /** Runtimes whose last opens failed: how many in a row, and until when the runtime rests. */
   readonly #breakers = new Map<string, { failures: number; until: number; lastSession: string }>();
   readonly #counters = { opened: 0, parked: 0, evicted: 0, restarted: 0 };
-  /** The only one, for the idle and the remembered. */
+  /** The one timer, for idle and remembered slots. */
   #timer: { readonly at: number; readonly cancel: () => void } | null = null;
   #closing: Promise<void> | null = null;
 
-  // Views of the slots' states, written by #move.
-  /** Slots that take a place: warming, warm, busy, draining. */
+  // Sets of slots by state, written only by #move.
+  /** Slots that take a place: warming, warm, busy or draining. */
   readonly #alive = new Set<Slot>();
   /** The warm ones, the least recently used first. */
   readonly #idle = new Set<Slot>();
   readonly #draining = new Set<Slot>();
-  /** Cold or broken ones to be forgotten by the timer. */
+  /** Cold or broken slots that the timer will forget. */
   readonly #remembered = new Set<Slot>();
 
   constructor(options: RuntimePoolOptions) {
@@ -218,6 +219,12 @@ export class RuntimePool {
   }
 
   /** Every handle that is alive, failing, or lost a short while ago. */
+  /** The state of the session's handle that is not cold, of whichever runtime. */
+  stateOf(sessionId: string): HandleStateName {
+    const handles = this.list().filter((handle) => handle.sessionId === sessionId);
+    return handles.find(({ state }) => state !== "cold")?.state ?? "cold";
+  }
+
   list(): readonly HandleStatus[] {
     const known = [...this.#slots.values()].flatMap((runtimes) => [...runtimes.values()]);
     return [...new Set([...known, ...this.#alive])].map(({ sessionId, runtime, state, since, restarts }) => ({
@@ -231,7 +238,7 @@ export class RuntimePool {
     }));
   }
 
-  /** For how many more sessions there is a place now, those who wait for one already taken off. */
+  /** The number of free places, less those that waiting requests will take. */
   get room(): number {
     const inUse = this.#alive.size - this.#idle.size - this.#draining.size;
     if (this.#idle.size === 0 && this.#alive.size > 0 && this.#memoryMb() >= this.#maxMemoryMb) return 0;
@@ -257,7 +264,7 @@ export class RuntimePool {
     this.#remembered.clear();
   }
 
-  /** Gives out what can be given out, in the order of asking; makes place for those who need one. */
+  /** Serves waiting requests in their order, and makes room for those that need a place. */
   #serve(): void {
     const claimants = new Set<Slot>();
     let placesNeeded = 0;
@@ -305,7 +312,7 @@ export class RuntimePool {
     return this.#alive.size === 0 || this.#memoryMb() + (runtime.memoryMb ?? 0) <= this.#maxMemoryMb;
   }
 
-  /** After a turn it is known what the agent takes; where that is too much, idle ones go. */
+  /** Measures the agent after a turn. While all handles take too much, idle ones are closed. */
   async #weigh(handle: Handle): Promise<void> {
     handle.weighedAt = this.#clock.now();
     const bytes = await handle.session.memory?.().catch(() => undefined);
@@ -319,7 +326,7 @@ export class RuntimePool {
     }
   }
 
-  /** How long a runtime still rests; 0 where it may be tried. While it is tried again for one session, it rests for the others. */
+  /** How long a runtime still rests; 0 if it may be tried. While one session tries it again, it rests for the others. */
   #restingMs(slot: Slot): number {
     const breaker = this.#breakers.get(slot.runtime.name);
     if (breaker === undefined || breaker.failures < BREAKER_FAILURES) return 0;
@@ -370,7 +377,7 @@ export class RuntimePool {
     await this.#drain(slot, handle, this.#clock.now() + this.#options.idleMs);
   }
 
-  /** Where a handle goes that nobody uses now. */
+  /** Moves a handle that nobody uses any more to its next state. */
   async #settle(slot: Slot, handle: Handle): Promise<void> {
     if (handle.health === "dead") {
       this.#move(slot, { name: "cold", forgetAt: this.#clock.now() + this.#options.idleMs });
@@ -437,7 +444,7 @@ export class RuntimePool {
     this.#serve();
   }
 
-  /** After an abort the runtime has a little time to come to an end; what it opens later is parked. */
+  /** After an abort the runtime has a little time to end; a session that it opens later is parked. */
   async #openUnlessAborted(runtime: Runtime, ask: Waiter["request"], signal: AbortSignal): Promise<Opening> {
     const opening = openHandle(runtime, ask, signal);
     const aborted = Promise.withResolvers<typeof LATE>();
@@ -451,7 +458,7 @@ export class RuntimePool {
 
   // ---- the end of a handle
 
-  /** Nobody wants the handle, or its place is needed. Never rejects. */
+  /** Closes a handle that nobody wants, or whose place is needed. Never rejects. */
   #end(slot: Slot): Promise<void> {
     const { state } = slot;
     if (state.name === "warm" || state.name === "busy") return this.#drain(slot, state.handle);
@@ -471,7 +478,7 @@ export class RuntimePool {
     this.#serve();
   }
 
-  /** What went wrong, if anything. */
+  /** Resolves with the problem, if there was one. Never rejects. */
   async #park(session: AgentSession): Promise<unknown> {
     try {
       if ((await this.#patiently(session.park())) !== LATE) return undefined;
@@ -612,7 +619,7 @@ export class RuntimePool {
   }
 }
 
-/** Twice as long with each failure. */
+/** The wait after a failure; it doubles with each one. */
 function backOff(before: number): number {
   return Math.min(FIRST_BACKOFF_MS * 2 ** Math.max(0, before), LONGEST_BACKOFF_MS);
 }
@@ -631,7 +638,7 @@ async function openHandle(runtime: Runtime, ask: Waiter["request"], signal: Abor
   }
 }
 
-/** Whether the handle is still in its turn: not so when the pool closed meanwhile. */
+/** Whether the handle is still in its turn; false if the pool was closed meanwhile. */
 function holds(slot: Slot, handle: Handle): boolean {
   return slot.state.name === "busy" && slot.state.handle === handle;
 }
@@ -641,7 +648,7 @@ function include(set: Set<Slot>, slot: Slot, isMember: boolean): void {
   else set.delete(slot);
 }
 
-/** The open itself has failed, or none was tried because the last one did a short while ago. */
+/** The error of a failed open (`runtime_failed`), or of one that was not tried because an earlier one failed (`runtime_resting`). */
 function broken(code: "runtime_failed" | "runtime_resting", slot: Slot, cause: unknown, waitMs: number): TertuliaError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const sentence = `The runtime ${slot.runtime.name} could not be started; it can be tried again in ${seconds} s.`;

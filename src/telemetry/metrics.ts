@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { HandleStateName } from "../runtime/runtime.ts";
 
 /** How turns end, as they are counted. */
-export const OUTCOMES = ["answered", "silent", "failed", "interrupted", "withdrawn"] as const;
+const OUTCOMES = ["answered", "silent", "failed", "interrupted", "withdrawn"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 /** What stands at the moment somebody asks. */

@@ -7,8 +7,10 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import type { DeliveryReport, DeliveryRow, Turn } from "../store/store.ts";
-import type { Trip, TurnLine } from "./trip.ts";
+import type { DeliveryReport } from "../store/port.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn } from "../store/turns.ts";
+import type { TurnLine, TurnTimings } from "./turn-timings.ts";
 
 /** Turns whose deliveries are waited for, at most. */
 const MOST_OPEN = 1_000;
@@ -32,7 +34,13 @@ export class TurnSpans {
   }
 
   /** `committedAt`: when its settlement was durable. */
-  settled(turn: Turn, trip: Trip, line: TurnLine, deliveries: readonly DeliveryRow[], committedAt: number): void {
+  settled(
+    turn: Turn,
+    trip: TurnTimings,
+    line: TurnLine,
+    deliveries: readonly DeliveryRow[],
+    committedAt: number,
+  ): void {
     const attributes = {
       "tertulia.turn.id": line.turn,
       "tertulia.session.id": line.session,
@@ -67,7 +75,7 @@ export class TurnSpans {
     if (open.deliveries.size === 0 || result.kind === "failed") this.#open.delete(delivery.turnId!);
   }
 
-  #children(context: Context, turn: Turn, trip: Trip, committedAt: number): void {
+  #children(context: Context, turn: Turn, trip: TurnTimings, committedAt: number): void {
     const whole = (name: string, from: number, to: number): void =>
       this.#child(context, name, from, to).end(new Date(Math.max(from, to)));
     if (trip.admittedAt !== null) whole("admit", turn.admittedAt, trip.admittedAt);
@@ -80,7 +88,7 @@ export class TurnSpans {
     whole("settle", endedAt, committedAt);
   }
 
-  #prompt(context: Context, from: number, to: number, { spokeAt }: Trip): void {
+  #prompt(context: Context, from: number, to: number, { spokeAt }: TurnTimings): void {
     const span = this.#child(context, "prompt", from, to);
     if (spokeAt !== null && spokeAt >= from && spokeAt <= to) span.addEvent("first token", new Date(spokeAt));
     span.end(new Date(Math.max(from, to)));

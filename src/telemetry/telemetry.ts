@@ -1,11 +1,14 @@
 import type { EventBus, Step } from "../events.ts";
 import type { RuntimePool } from "../runtime/runtime-pool.ts";
-import type { DeliveryReport, DeliveryRow, StoreReader, Turn } from "../store/store.ts";
+import type { DeliveryReport } from "../store/port.ts";
+import type { StatusReader } from "../store/readers.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn } from "../store/turns.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Log } from "../util/log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { TurnSpans } from "./spans.ts";
-import { lineOf, startTrip, type Trip, type TurnStep, take } from "./trip.ts";
+import { lineOf, startTimings, type TurnStep, type TurnTimings, take } from "./turn-timings.ts";
 
 /** Turns on their way, at most; the oldest are forgotten, and then have no times but the store's. */
 const MOST_TRIPS = 10_000;
@@ -14,9 +17,9 @@ export interface TelemetryOptions {
   readonly events: EventBus;
   readonly clock: Clock;
   readonly log: Log;
-  readonly reader: Pick<StoreReader, "openCounts">;
+  readonly store: StatusReader;
   readonly pool: Pick<RuntimePool, "list">;
-  readonly runningTurns: () => number;
+  readonly turns: { readonly running: number };
 }
 
 /** Telemetry: one line per turn in the log, metrics, and spans. It hears the steps of turns and deliveries, and nobody waits for it. */
@@ -24,7 +27,7 @@ export class Telemetry {
   readonly #options: TelemetryOptions;
   readonly #metrics: Metrics = createMetrics();
   readonly #spans = new TurnSpans();
-  readonly #trips = new Map<number, Trip>();
+  readonly #trips = new Map<number, TurnTimings>();
 
   constructor(options: TelemetryOptions) {
     this.#options = options;
@@ -34,9 +37,9 @@ export class Telemetry {
 
   /** The metrics as they stand, and their content type. */
   async metrics(): Promise<{ readonly text: string; readonly contentType: string }> {
-    const { reader, pool, runningTurns } = this.#options;
-    const { turns: openTurns, deliveries: openDeliveries } = await reader.openCounts();
-    const running = runningTurns();
+    const { store, pool, turns } = this.#options;
+    const { turns: openTurns, deliveries: openDeliveries } = await store.openCounts();
+    const { running } = turns;
     const text = await this.#metrics.text({
       waitingTurns: Math.max(0, openTurns - running),
       runningTurns: running,
@@ -63,7 +66,7 @@ export class Telemetry {
 
   #settled(turn: Turn, deliveries: readonly DeliveryRow[]): void {
     const now = this.#options.clock.now();
-    const trip = this.#trips.get(turn.id) ?? startTrip();
+    const trip = this.#trips.get(turn.id) ?? startTimings();
     this.#trips.delete(turn.id);
     const line = lineOf(turn, trip, now);
     this.#metrics.turns.inc({ outcome: line.outcome });
@@ -91,10 +94,10 @@ export class Telemetry {
     this.#options.log.info({ delivery: delivery.id, result }, "delivery ended");
   }
 
-  #tripOf(turnId: number): Trip {
+  #tripOf(turnId: number): TurnTimings {
     const known = this.#trips.get(turnId);
     if (known !== undefined) return known;
-    const trip = startTrip();
+    const trip = startTimings();
     this.#trips.set(turnId, trip);
     const [oldest] = this.#trips.keys();
     if (this.#trips.size > MOST_TRIPS && oldest !== undefined) this.#trips.delete(oldest);

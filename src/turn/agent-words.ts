@@ -2,14 +2,14 @@ import { cleanText } from "../message/source.ts";
 import type { TurnEvent, TurnResult } from "../runtime/runtime.ts";
 import { MarkStream, type ShownMarks, withoutMark } from "./leading-mark.ts";
 
-/** Everything that a runtime says comes into a turn through here: what is told at any door is what is stored (O7, S6). */
+/** Everything that a runtime says is cleaned here on its way into a turn: every door shows what is stored (O7, S6). */
 
 const HIGH_HALF = /[\uD800-\uDBFF]$/;
 const NOTHING_SHOWN: ShownMarks = new Set();
 
-/** One turn's words as they come: cleaned, and without the mark that was shown (G2). The chunks and the rest are together `toldWords` of the whole. */
+/** A turn's text as it comes in: cleaned, and without a leading mark (G2). All chunks and the rest together equal `plainWords` of the whole. */
 export class WordStream {
-  /** The first half of a character whose second half may still come. */
+  /** The first half of a surrogate pair whose second half may still come. */
   #half = "";
   readonly #mark: MarkStream;
 
@@ -23,7 +23,7 @@ export class WordStream {
     return this.#mark.take(cleanText(this.#half === "" ? text : text.slice(0, -1)));
   }
 
-  /** Nothing more comes: a half that waits stays one. */
+  /** The text that was still held back, when nothing more comes. */
   rest(): string {
     const rest = this.#mark.take(cleanText(this.#half));
     this.#half = "";
@@ -31,24 +31,24 @@ export class WordStream {
   }
 }
 
-export function toldWords(text: string, shown: ShownMarks): string {
+function plainWords(text: string, shown: ShownMarks): string {
   return withoutMark(cleanText(text), shown);
 }
 
 export function cleanResult(result: TurnResult, shown: ShownMarks = NOTHING_SHOWN): TurnResult {
   const { text, failure } = result;
-  const cleaned = { ...result, text: toldWords(text, shown) };
+  const cleaned = { ...result, text: plainWords(text, shown) };
   return failure === undefined ? cleaned : { ...cleaned, failure: { ...failure, message: cleanText(failure.message) } };
 }
 
 type Question = Extract<TurnEvent, { type: "permission" }>;
 type Aside = Extract<TurnEvent, { type: "tool" | "permission" | "job" }>;
 
-/** What is told beside the words; the agent is answered with the ids that it gave. */
+/** Cleans a tool, permission or job event. Answers to a permission question go to the agent with its own option ids. */
 export function cleanAside<Event extends Aside>(event: Event): Event;
 export function cleanAside(event: Aside): Aside {
-  const told = { ...event, id: cleanText(event.id), title: cleanText(event.title) };
-  return told.type === "permission" ? withPlainOptions(told) : told;
+  const cleaned = { ...event, id: cleanText(event.id), title: cleanText(event.title) };
+  return cleaned.type === "permission" ? withPlainOptions(cleaned) : cleaned;
 }
 
 function withPlainOptions(question: Question): Question {

@@ -1,12 +1,12 @@
-import { BRACKETS, isYou, oneLine } from "../context/untrusted.ts";
+import { BRACKETS, isYou, oneLine } from "../text/untrusted.ts";
 import { normalized } from "../util/normalized.ts";
 
 /**
- * An agent that is shown `[YOU]` and `[Ann]` before the words of a conversation writes them before its own. There they are no words of
- * its own: they are taken off where they come into a turn, so that what is told is what is stored (G2). A link and a box to be ticked stay.
+ * An agent that sees `[YOU]` and `[Ann]` before the words of a conversation also writes such marks before its own words. They are taken
+ * off before its words come into a turn (G2). A link and a checkbox stay.
  */
 
-/** The part of a text in which it is looked for. */
+/** The length of the part of a text in which marks are looked for. */
 const LOOK = 512;
 const LONGEST_MARK = 160;
 const BLANKS = /^[\s\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]*/u;
@@ -24,10 +24,10 @@ export function withoutMark(text: string, shown: ShownMarks): string {
   return text.slice(lengthOf(text, shown, true) ?? 0);
 }
 
-/** One turn's words as they come: together they are what `withoutMark` makes of the whole. The first ones wait until it is clear. */
+/** A turn's text as it comes in: all parts together equal `withoutMark` of the whole. The first words wait until it is clear whether they are a mark. */
 export class MarkStream {
   readonly #shown: ShownMarks;
-  /** Null once it is clear. */
+  /** The words that wait; null once it is clear. */
   #held: string | null = "";
 
   constructor(shown: ShownMarks) {
@@ -40,7 +40,7 @@ export class MarkStream {
     return this.#release(lengthOf(this.#held, this.#shown, false));
   }
 
-  /** Nothing more comes. */
+  /** The words that still wait, when nothing more comes. */
   rest(): string {
     return this.#held === null ? "" : this.#release(lengthOf(this.#held, this.#shown, true));
   }
@@ -53,7 +53,7 @@ export class MarkStream {
   }
 }
 
-/** How much of the beginning is marks; null while what follows can change it. */
+/** The length of the marks at the beginning; null while what follows can change it. */
 function lengthOf(text: string, shown: ShownMarks, isWhole: boolean): number | null {
   const looked = text.slice(0, LOOK);
   return marksIn(looked, shown, isWhole || text.length >= LOOK);
@@ -77,7 +77,7 @@ function marksIn(text: string, shown: ShownMarks, isWhole: boolean): number | nu
   }
 }
 
-/** Undefined: there is none; null: there may be one. */
+/** The mark that begins at `open`. Undefined if there is none; null if there may be one. */
 function markAt(text: string, open: number, isWhole: boolean): { name: string; end: number } | undefined | null {
   if (open >= text.length) return isWhole ? undefined : null;
   if (!BRACKETS.open.includes(text[open]!)) return undefined;

@@ -1,11 +1,12 @@
 import type { Authority } from "../conversation/person.ts";
-import { TertuliaError } from "../errors.ts";
 import type { GatewayEvents } from "../events.ts";
-import type { PermissionOption, TurnEvent } from "../runtime/runtime.ts";
-import type { Turn } from "../store/store.ts";
-import { WordStream } from "./agent-words.ts";
+import type { PermissionOption } from "../runtime/runtime.ts";
+import type { DeliveryRow } from "../store/rows.ts";
+import type { Turn, TurnMark } from "../store/turns.ts";
+import type { GatewayParts } from "./parts.ts";
+import { OpenQuestions, type PermissionQuestion } from "./permission.ts";
 
-/** What a watcher of a turn sees; a late one is given the text so far first. */
+/** An event of a running turn. A watcher that comes late gets the text so far first. */
 export type LiveEvent =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "tool"; readonly id: string; readonly title: string; readonly state: string }
@@ -15,12 +16,12 @@ export type LiveEvent =
       readonly title: string;
       readonly options: readonly PermissionOption[];
     }
-  /** Nothing more comes of it: it is settled, here or by a reset. */
+  /** The turn is settled, by its run or by a reset. It is the last event. */
   | { readonly type: "end" };
 
 export interface Watcher {
   onEvent(event: LiveEvent): void;
-  /** Whether somebody behind it can answer a permission question. */
+  /** Whether a person behind it can answer a permission question. */
   readonly canAnswer: boolean;
 }
 
@@ -31,25 +32,32 @@ export type StopReason =
   /** The store ended the turn already (a reset): nothing more is written. */
   | { readonly kind: "lost" };
 
-/** A running turn while it runs here: its watchers, its open questions, and the way to stop it. The store has the rest. */
+export interface LiveTurnOptions extends Pick<GatewayParts, "store" | "clock" | "claim"> {
+  /** Delivery rows were written while a turn runs. */
+  readonly onDeliveries: (deliveries: readonly DeliveryRow[]) => void;
+}
+
+/** LiveTurn: a turn while it runs in this process, with its watchers, its open questions, and the way to stop it. */
 export class LiveTurn {
-  #turn: Turn;
+  readonly questions = new OpenQuestions();
+  readonly #options: LiveTurnOptions;
   readonly #watchers = new Set<Watcher>();
-  readonly #questions = new Map<string, Extract<TurnEvent, { type: "permission" }>>();
   readonly #abort = new AbortController();
+  #turn: Turn;
   #stopReason: StopReason | null = null;
   #text = "";
-  /** What the agent says goes through it before it is said here. */
-  words = new WordStream();
-  /** Whether words of it were shown to anybody; durable before it is true (T8). */
-  shown = false;
-  /** What was told of it when its prompt was written, for those who come later; null before that. */
-  begun: GatewayEvents["turn:begun"] | null = null;
-  /** Whether a tool may have run: durable before it is true. */
+  /** Whether any of its text was shown to anybody; durable before it is true (T8). */
+  #shown = false;
+  /** Whether a tool may have run; durable before the tool runs. */
   hasEffects = false;
+  /** The payload of `turn:begun`, for those who come later; null before that. */
+  begun: GatewayEvents["turn:begun"] | null = null;
+  /** Hands a waiting message to the agent (T5); null while the agent cannot be handed one. */
+  steer: ((messageId: number) => void) | null = null;
 
-  constructor(turn: Turn) {
+  constructor(turn: Turn, options: LiveTurnOptions) {
     this.#turn = turn;
+    this.#options = options;
   }
 
   get turn(): Turn {
@@ -64,94 +72,80 @@ export class LiveTurn {
   get text(): string {
     return this.#text;
   }
+  get shown(): boolean {
+    return this.#shown;
+  }
   get isWatched(): boolean {
     return this.#watchers.size > 0;
   }
   get canBeAsked(): boolean {
     return [...this.#watchers].some((watcher) => watcher.canAnswer);
   }
-  /** Waits for permission do not count for the limits of a turn (T7). */
-  get isAsking(): boolean {
-    return this.#questions.size > 0;
-  }
 
-  /** The first reason holds. */
+  /** Cancels the turn. The first reason holds. */
   stop(reason: StopReason): void {
     if (this.#stopReason !== null) return;
     this.#stopReason = reason;
-    this.denyAll();
+    this.questions.denyAll();
     this.#abort.abort();
   }
 
   watch(watcher: Watcher): () => void {
     this.#watchers.add(watcher);
     if (this.#text !== "") watcher.onEvent({ type: "text", text: this.#text });
-    for (const question of this.#questions.values()) watcher.onEvent(question);
+    for (const question of this.questions.all) watcher.onEvent(question);
     return () => this.#watchers.delete(watcher);
+  }
+
+  /** Makes a change of the running turn durable. False if a reset has ended the turn meanwhile: then it is stopped as `lost`. */
+  async mark(change: Omit<TurnMark, "turnId" | "attempt" | "now">): Promise<boolean> {
+    const { store, clock, claim, onDeliveries } = this.#options;
+    const { id: turnId, attempt } = this.#turn;
+    const marked = await store.mark({ turnId, attempt, now: clock.now(), ...change }, claim());
+    if (marked.kind === "not_running") {
+      this.stop({ kind: "lost" });
+      return false;
+    }
+    if (marked.deliveries.length > 0) onDeliveries(marked.deliveries);
+    return true;
+  }
+
+  /** Makes durable that `text` is shown to somebody (T8). Must be awaited before it is shown. */
+  async markShown(text = this.#text): Promise<void> {
+    if (await this.mark({ effects: "shown", ...(text === "" ? {} : { partial: text }) })) this.#shown = true;
   }
 
   say(text: string): void {
     this.#text += text;
-    this.#tell({ type: "text", text });
+    this.#emit({ type: "text", text });
   }
 
-  /** Words that it takes in while it runs may leave it with less rights (T11). */
+  tool(event: Extract<LiveEvent, { type: "tool" }>): void {
+    this.#emit(event);
+  }
+
+  ask(question: PermissionQuestion): void {
+    this.questions.add(question);
+    this.#emit({ type: "permission", id: question.id, title: question.title, options: question.options });
+  }
+
+  /** A message that the turn takes in while it runs may leave it with fewer rights (T11). */
   runsWith(authority: Authority): void {
     this.#turn = { ...this.#turn, authority };
   }
 
-  /** A second try begins from nothing. */
+  /** Forgets the first attempt's text: the second one begins anew. */
   restart(): void {
     this.#text = "";
-    this.words = new WordStream();
   }
 
-  tool(event: Extract<LiveEvent, { type: "tool" }>): void {
-    this.#tell(event);
-  }
-
-  ask(question: Extract<TurnEvent, { type: "permission" }>): void {
-    this.#questions.set(question.id, question);
-    this.#tell({ type: "permission", id: question.id, title: question.title, options: question.options });
-  }
-
-  get questions(): readonly Pick<Extract<TurnEvent, { type: "permission" }>, "id" | "title" | "options">[] {
-    return [...this.#questions.values()].map(({ id, title, options }) => ({ id, title, options }));
-  }
-
-  isOpen(id: string): boolean {
-    return this.#questions.has(id);
-  }
-
-  /** Of a question that is not open any more there is nothing to deny. */
-  deny(id: string): void {
-    if (this.isOpen(id)) this.answer(id, null);
-  }
-
-  denyAll(): void {
-    for (const id of [...this.#questions.keys()]) this.deny(id);
-  }
-
-  /** Answers an open question; null denies it. Throws `request_invalid` for one that is not open. */
-  answer(id: string, optionId: string | null): void {
-    const question = this.#questions.get(id);
-    if (question === undefined) throw new TertuliaError("request_invalid", "This question is not open any more.");
-    if (optionId !== null && !question.options.some((option) => option.id === optionId)) {
-      throw new TertuliaError("request_invalid", `The question has no option ${JSON.stringify(optionId)}.`, {
-        remedy: `Choose one of ${question.options.map((option) => option.id).join(", ")}.`,
-      });
-    }
-    this.#questions.delete(id);
-    question.answer(optionId);
-  }
-
-  /** Safe to repeat. */
+  /** Tells the watchers that nothing more comes. Safe to repeat. */
   end(): void {
-    this.#tell({ type: "end" });
+    this.#emit({ type: "end" });
     this.#watchers.clear();
   }
 
-  #tell(event: LiveEvent): void {
+  #emit(event: LiveEvent): void {
     for (const watcher of [...this.#watchers]) watcher.onEvent(event);
   }
 }

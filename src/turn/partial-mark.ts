@@ -1,9 +1,9 @@
-/** A partial text of so many characters is worth a second until it is written again. */
+/** For each so many characters of a partial text, one second passes until it is written again. */
 const CHARACTERS_A_SECOND = 65_536;
 
 /**
- * When the partial text of a turn is made durable (T8): at most once a second, and a long one so much more seldom that writing it whole
- * never costs more than a short one does.
+ * PartialMark: decides when the partial text of a turn is made durable (T8): at most once a second, and a long text less often, because
+ * it is written whole each time.
  */
 export class PartialMark {
   #writtenAt: number;
@@ -13,15 +13,15 @@ export class PartialMark {
     this.#writtenAt = now;
   }
 
-  /** Asking counts as writing. */
+  /** A yes counts as written: whoever asks must write. */
   isDue(characters: number, now: number): boolean {
     const waitMs = 1_000 * Math.max(1, this.#written / CHARACTERS_A_SECOND);
-    // A clock set back must not silence it for long.
+    // A clock that is set back must not delay the next write for long.
     const isTime = now < this.#writtenAt || now - this.#writtenAt >= waitMs;
     return isTime && this.#write(characters, now);
   }
 
-  /** A tool can run long, and nothing is said meanwhile: what is short is written at once. */
+  /** A tool can run for long without any text: a short text is written at once before it. */
   isDueBeforeTool(characters: number, now: number): boolean {
     return characters <= CHARACTERS_A_SECOND ? this.#write(characters, now) : this.isDue(characters, now);
   }

@@ -1,13 +1,14 @@
 import { TertuliaError } from "../errors.ts";
 import type { Notice } from "../message/notice.ts";
-import type { Settled, StoreReader, TurnAnswer } from "../store/store.ts";
+import type { TurnAnswer, TurnReader } from "../store/readers.ts";
+import type { Settled } from "../store/turns.ts";
 
-/** Those who wait for the end of a turn. One that has ended already is read from the store. */
+/** TurnAnswers: the callers who wait for the end of a turn. A turn that has ended already is read from the store. */
 export class TurnAnswers {
-  readonly #reader: StoreReader;
+  readonly #reader: TurnReader;
   readonly #waiting = new Map<number, PromiseWithResolvers<TurnAnswer>[]>();
 
-  constructor(reader: StoreReader) {
+  constructor(reader: TurnReader) {
     this.#reader = reader;
   }
 
@@ -19,9 +20,9 @@ export class TurnAnswers {
       const turn = await this.#reader.turn(turnId);
       // Always asked: a reset may have ended a turn whose agent still comes to its end, or has not begun.
       const answer = await this.#reader.answer(turnId);
-      // Only who asked is answered from the file: the others wait for what ends the turn here.
+      // Only this caller is answered from the store: the others wait for what ends the turn here.
       if (answer !== null) this.#leave(turnId, waiting)?.resolve(answer);
-      // One that was taken in is gone too, but then nobody waits under its id any more.
+      // A turn that was taken in is gone too, but then nobody waits under its id any more.
       else if (turn === null) this.#leave(turnId, waiting)?.reject(unknown(turnId));
     } catch (cause) {
       this.#leave(turnId, waiting)?.reject(cause);
@@ -29,12 +30,13 @@ export class TurnAnswers {
     return waiting.promise;
   }
 
-  /** Who waits for a turn that another one took in hears how that one ends. */
+  /** Another turn took this one in: whoever waits for it gets the other one's answer. */
   takenIn(turnId: number, into: number): void {
     const waiting = this.#take(turnId);
     if (waiting.length > 0) this.#waiting.set(into, [...(this.#waiting.get(into) ?? []), ...waiting]);
   }
 
+  /** The turn has ended, but the store cannot take its settlement now. */
   failed(turnId: number, error: TertuliaError): void {
     for (const { reject } of this.#take(turnId)) reject(error);
   }
@@ -44,7 +46,7 @@ export class TurnAnswers {
     for (const { resolve } of this.#take(turn.id)) resolve({ turn, text, silent: turn.reason === "silent", notices });
   }
 
-  /** The one who waits, if he waits here still. */
+  /** Takes one caller off the list; undefined if they do not wait under this turn any more. */
   #leave(turnId: number, waiting: PromiseWithResolvers<TurnAnswer>): PromiseWithResolvers<TurnAnswer> | undefined {
     const all = this.#take(turnId);
     const others = all.filter((other) => other !== waiting);

@@ -1,14 +1,14 @@
 import type { Clock } from "../util/clock.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** How often a turn is looked at, at least: its waits are seen then. */
+/** The longest time between two checks of a turn: waits that do not count are noticed there. */
 const LOOK_MS = 60_000;
 
 /** The clocks of one running turn (T7). */
 export interface TurnLimits {
-  /** The agent gave a sign of life. */
+  /** The agent gave a sign of life: the idle limit begins anew. */
   sign(): void;
-  /** The turn waits for what is not its agent's doing: until the way back is called, which is safe to repeat, nothing counts. */
+  /** The turn waits for something else than its agent: nothing counts until the returned function is called, which is safe to repeat. */
   hold(): () => void;
   cancel(): void;
 }
@@ -24,11 +24,11 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
   const check = (): void => {
     const now = clock.now();
     if (now < lastCheck) {
-      // The clock was set back: the limits are spans of time, and not moments of the day.
+      // The clock was set back. The limits are spans of time, not times of day.
       idleFrom = Math.min(idleFrom, now);
       totalFrom -= lastCheck - now;
     }
-    if (live.isAsking || holds > 0) {
+    if (live.questions.all.length > 0 || holds > 0) {
       idleFrom = now;
       totalFrom += now - lastCheck;
     }
@@ -57,5 +57,30 @@ export function watchLimits(live: LiveTurn, options: { clock: Clock; idleMs: num
       };
     },
     cancel: () => cancel(),
+  };
+}
+
+/**
+ * The grace of a stop: `over` resolves `ms` after the signal aborts, or after `begin`. Then the agent is given up, and its late words are
+ * thrown away.
+ */
+export function stopGrace(
+  signal: AbortSignal,
+  { clock, ms }: { readonly clock: Clock; readonly ms: number },
+): { readonly over: Promise<"given_up">; begin(): void; cancel(): void } {
+  let cancelTimer: (() => void) | null = null;
+  const { promise: over, resolve } = Promise.withResolvers<"given_up">();
+  const begin = (): void => {
+    cancelTimer ??= clock.after(ms, () => resolve("given_up"));
+  };
+  if (signal.aborted) begin();
+  else signal.addEventListener("abort", begin, { once: true });
+  return {
+    over,
+    begin,
+    cancel: () => {
+      signal.removeEventListener("abort", begin);
+      cancelTimer?.();
+    },
   };
 }

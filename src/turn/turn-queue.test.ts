@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createManualClock } from "../../test/support/manual-clock.ts";
-import type { BeginResult, Store, Turn } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { BeginResult, Turn } from "../store/turns.ts";
 import { TurnQueue } from "./turn-queue.ts";
 
 test("T2 T4 a turn that admit begins while its session is being looked at is run", async () => {
@@ -17,7 +18,7 @@ test("T2 T4 a turn that admit begins while its session is being looked at is run
     claim: () => ({ holder: "test", epoch: 1 }),
     run: async (turn) => ran.push(turn.id) > 0,
     room: () => 1,
-    onTakeover: () => undefined,
+    onRecovery: () => undefined,
     onFault: (error) => {
       throw error;
     },
@@ -38,6 +39,7 @@ test("T2 T4 a turn that admit begins while its session is being looked at is run
 function crowded() {
   const ran: string[] = [];
   const turns = new Map<string, () => void>();
+  const asks = new Map<string, () => void>();
   const waiting = new Set<string>();
   let room = 0;
   const queue = new TurnQueue({
@@ -49,15 +51,16 @@ function crowded() {
     } as unknown as Store,
     clock: createManualClock(),
     claim: () => ({ holder: "test", epoch: 1 }),
-    async run({ sessionId }) {
+    async run({ sessionId }, asked) {
       ran.push(sessionId);
+      asks.set(sessionId, asked);
       const { promise, resolve } = Promise.withResolvers<void>();
       turns.set(sessionId, resolve);
       await promise;
       return true;
     },
     room: () => room,
-    onTakeover: () => undefined,
+    onRecovery: () => undefined,
     onFault: (error) => {
       throw error;
     },
@@ -75,6 +78,7 @@ function crowded() {
       queue.wake(sessionId);
       await rests();
     },
+    asks: (sessionId: string) => asks.get(sessionId)?.(),
     withdraws: (sessionId: string) => waiting.delete(sessionId),
     has: (places: number) => {
       room = places;
@@ -100,7 +104,7 @@ test("B4 T4 who comes while others are held does not go before them, though ther
 });
 
 test("B4 a turn that has not asked for its agent yet has its place all the same", async () => {
-  const { queue, comes, has, ran, rests, ends } = crowded();
+  const { queue, comes, asks, has, ran, rests, ends } = crowded();
   await comes("one");
   await comes("two");
   has(1);
@@ -109,7 +113,7 @@ test("B4 a turn that has not asked for its agent yet has its place all the same"
   await rests();
   expect(ran).toEqual(["one"]);
   expect(queue.hasRoom(0)).toBe(false);
-  queue.asked("one");
+  asks("one");
   queue.freed();
   await expect.poll(() => ran).toEqual(["one", "two"]);
   // Nobody is held any more, and the second one has not asked yet.

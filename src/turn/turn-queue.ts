@@ -1,43 +1,44 @@
 import { asTertuliaError, type TertuliaError } from "../errors.ts";
-import type { BeginResult, Claim, Store, Takeover, Turn } from "../store/store.ts";
+import type { Claim, Store } from "../store/port.ts";
+import type { BeginResult, Recovery, Turn } from "../store/turns.ts";
 import type { Clock } from "../util/clock.ts";
 
-/** After a store that could not be written, the session is looked at again. */
+/** When a session is looked at again after the store could not be written. */
 const RETRY_MS = 1_000;
 
-export interface TurnQueueOptions {
+interface TurnQueueOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly claim: () => Claim;
-  /** Runs a turn to its end, and says whether it was settled. Never rejects. */
-  readonly run: (turn: Turn) => Promise<boolean>;
-  /** For how many more sessions there is an agent, or a place for one (B4). */
+  /** Runs a turn to its end; resolves with whether it was settled. Calls `asked` when the pool knows of the turn. Never rejects. */
+  readonly run: (turn: Turn, asked: () => void) => Promise<boolean>;
+  /** The number of further sessions that have an agent, or a place for one (B4). */
   readonly room: () => number;
-  readonly onTakeover: (takeover: Takeover) => void;
+  readonly onRecovery: (recovery: Recovery) => void;
   readonly onFault: (error: TertuliaError) => void;
 }
 
 interface Worker {
-  /** Woken while it was looking: it looks once more. */
+  /** The session was woken while its worker was looking: it looks once more. */
   isAgain: boolean;
-  /** Begun by `admit` and not run yet. */
+  /** A turn that `admit` has begun and that has not run yet. */
   begun: Turn | null;
   done: Promise<void>;
 }
 
 /**
- * TurnQueue: one worker per session with work. A wake-up only says "there is work"; the store picks the head (T4), so a worker
- * holds no order of its own and forgets itself when there is nothing left.
+ * TurnQueue: one worker per session with work. The store picks the session's next turn (T4), so a worker keeps no order of its own and
+ * ends when there is no work left.
  *
- * A session whose turn could not get an agent is held, and its turn waits where others can still join it; held ones begin in the order in
- * which they were held, and nobody overtakes them.
+ * A session for whose turn there is no agent is held, and further messages can still join its waiting turn. Held sessions begin in the
+ * order in which they were held, and nobody overtakes them (B4).
  */
 export class TurnQueue {
   readonly #options: TurnQueueOptions;
   readonly #workers = new Map<string, Worker>();
   readonly #timers = new Map<string, () => void>();
   readonly #held = new Set<string>();
-  /** Sessions whose turn begins and has not asked for its agent yet. */
+  /** Sessions whose turn begins and is not known to the pool yet. */
   readonly #heading = new Set<string>();
   #stopped = false;
 
@@ -45,11 +46,12 @@ export class TurnQueue {
     this.#options = options;
   }
 
-  /** Sessions whose turns run or are being looked for. */
+  /** The number of sessions with a worker. */
   get active(): number {
     return this.#workers.size;
   }
 
+  /** There is work in the session. Safe to repeat. */
   wake(sessionId: string): void {
     if (!this.#held.has(sessionId)) this.#look(sessionId, null);
   }
@@ -59,12 +61,7 @@ export class TurnQueue {
     return this.#held.size === 0 && this.#options.room() > this.#heading.size + coming;
   }
 
-  /** The session's turn has asked for its agent. */
-  asked(sessionId: string): void {
-    this.#heading.delete(sessionId);
-  }
-
-  /** An agent may be free: the session that was held longest is looked at. */
+  /** A place may be free: the session that was held longest is looked at. */
   freed(): void {
     const [longest] = this.#held;
     if (longest === undefined || this.#options.room() <= this.#heading.size) return;
@@ -106,7 +103,7 @@ export class TurnQueue {
   async #work(sessionId: string, worker: Worker): Promise<void> {
     while (worker.begun !== null || (worker.isAgain && !this.#stopped)) {
       worker.isAgain = false;
-      // Taken before the wait: `admit` may begin the next one meanwhile, and that one is kept for the next round.
+      // Taken before the wait: `admit` may begin the next turn meanwhile, which is kept for the next round.
       const { begun } = worker;
       worker.begun = null;
       const turn = begun ?? (await this.#begin(sessionId));
@@ -114,8 +111,8 @@ export class TurnQueue {
         if (this.#heading.delete(sessionId)) this.freed();
         continue;
       }
-      // A settled turn has woken whatever waits; one that was not is looked after here.
-      if (!(await this.#options.run(turn))) worker.isAgain = true;
+      // A settled turn has woken what waits; after one that was not settled the session is looked at again.
+      if (!(await this.#options.run(turn, () => this.#heading.delete(sessionId)))) worker.isAgain = true;
       if (this.#heading.delete(sessionId)) this.freed();
     }
     this.#workers.delete(sessionId);
@@ -138,7 +135,7 @@ export class TurnQueue {
       this.#later(sessionId, RETRY_MS);
       return null;
     }
-    if (result.kind !== "busy" && result.takeover !== null) this.#options.onTakeover(result.takeover);
+    if (result.kind !== "busy" && result.takeover !== null) this.#options.onRecovery(result.takeover);
     if (result.kind === "begun") return result.turn;
     if (result.kind === "waiting") this.#later(sessionId, result.until - clock.now());
     if (result.kind === "blocked") this.wake(result.bySession);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, expect } from "vitest";
-import { inheritedEnvironment } from "../../src/config.ts";
+import { inheritedEnvironment } from "../../src/config/config.ts";
 import { createAcpRuntime } from "../../src/runtime/acp/acp-runtime.ts";
 import { ACP_PRESETS } from "../../src/runtime/acp/presets.ts";
 import { systemClock } from "../../src/util/clock.ts";

@@ -3,7 +3,7 @@
  * `history` must hold what a primer, missed lines and, where the gateway keeps the history, exchanges told it.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { promptOf } from "../../src/context/prompt.ts";
+import { promptOf } from "../../src/runtime/prompt.ts";
 import type {
   AgentSession,
   Exchange,

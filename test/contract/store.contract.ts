@@ -2,16 +2,9 @@ import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ResetPolicy } from "../../src/conversation/reset-policy.ts";
 import type { Notice } from "../../src/message/notice.ts";
-import type {
-  AdmitBatch,
-  Claim,
-  CommandEvent,
-  InboundEvent,
-  JobEvent,
-  SettleResult,
-  Store,
-  Turn,
-} from "../../src/store/store.ts";
+import type { AdmitBatch, CommandEvent, InboundEvent, JobEvent } from "../../src/store/events.ts";
+import type { Claim, Store } from "../../src/store/port.ts";
+import type { SettleResult, Turn } from "../../src/store/turns.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { ownDoor, RULES, said } from "../support/store.ts";
 

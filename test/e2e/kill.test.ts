@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { BindingRow } from "../../src/store/store.ts";
+import type { BindingRow } from "../../src/store/rows.ts";
 import { windowsOf } from "../support/autopsy.ts";
 import { type GatewayProcess, spawnGateway, startGateway } from "../support/gateway-process.ts";
 import { exchange, fetchJson, listen } from "../support/http-client.ts";

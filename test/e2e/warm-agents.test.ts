@@ -6,10 +6,10 @@ import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { processesWith } from "../support/agent-processes.ts";
@@ -42,17 +42,17 @@ test("B3 B4 B5 B8 T8: 200 conversations, eight places, random kills: answered ri
 
   const says = async (n: number, text: string) => {
     const door = { platform: "console", name: `c${n}` } as const;
-    const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+    const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
     if (said.kind !== "turn") throw new Error(said.kind);
     return said;
   };
   const hears = async (turnId: number): Promise<string> => {
-    const { turn, text, notices } = await gateway.answerOf(turnId);
+    const { turn, text, notices } = await gateway.turns.answerOf(turnId);
     return turn.state === "answered" ? text : `${turn.state}: ${text} ${notices.map(renderNotice).join(" ")}`;
   };
   /** Kills the agent of a session as soon as its answer begins. */
   const killInMidTurn = (turnId: number, sessionId: string): void => {
-    gateway.watch(turnId, {
+    gateway.turns.watch(turnId, {
       canAnswer: false,
       onEvent(event) {
         if (event.type !== "text") return;

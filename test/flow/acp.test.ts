@@ -3,20 +3,22 @@ import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { sessionOfToken } from "../../src/conversation/session-token.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Said } from "../../src/intake/local-doors.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import type { LiveEvent } from "../../src/turn/live-turn.ts";
 import { eventually, processesWith } from "../support/agent-processes.ts";
 import { createJumpClock, type JumpClock } from "../support/jump-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
 
 const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
-const KEY = `agent:main:console:dm:${encodeURIComponent(ownDoorChatId("owner", "main"))}`;
+const KEY = `agent:main:console:dm:${encodeURIComponent(localDoorChatId("owner", "main"))}`;
 
 let home: ReturnType<typeof temporaryFolder>;
 let clock: JumpClock;
@@ -65,10 +67,10 @@ async function starts(agent: object = { preset: "demo" }): Promise<void> {
 
 const processes = (): number[] => processesWith(`TERTULIA_TEST_RUN=${mark}`);
 const says = (text: string): Promise<Said> =>
-  gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
+  gateway.doors.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
 
 async function hears(said: Said): Promise<string> {
-  const { turn, text, notices } = await gateway.answerOf(said.turnId!);
+  const { turn, text, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? text : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 
@@ -77,7 +79,7 @@ const asks = async (text: string): Promise<string> => hears(await says(text));
 /** Watches a turn, and waits until it has said something. */
 async function watches(said: Said): Promise<LiveEvent[]> {
   const seen: LiveEvent[] = [];
-  gateway.watch(said.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  gateway.turns.watch(said.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
   await eventually(() => seen.length > 0);
   return seen;
 }
@@ -131,7 +133,7 @@ test("B5 T8: killed before it has said a word to anybody, a turn is not run agai
 test("B1 B6: restarts are counted in agent_state: of one that died idle, of one that was restarted by hand, and over a restart of the gateway", async () => {
   const state = async () => {
     const conversation = (await gateway.reader.conversation(KEY))!;
-    const { runtime, runtime_state } = await gateway.agentState(conversation);
+    const { runtime, runtime_state } = await gateway.conversations.agentState(conversation);
     const { restart_count, status } = runtime_state[runtime]!;
     return [restart_count, status];
   };
@@ -146,8 +148,8 @@ test("B1 B6: restarts are counted in agent_state: of one that died idle, of one 
   expect(gateway.pool.list()).toEqual([]);
   expect(await asks("say two")).toBe("two");
   expect(await state()).toEqual([1, "healthy"]);
-  await gateway.restart(sessionId);
-  await gateway.restart(sessionId);
+  await gateway.turns.restart(sessionId);
+  await gateway.turns.restart(sessionId);
   expect(await state()).toEqual([3, "healthy"]);
   await gateway.stop();
   await starts();
@@ -158,7 +160,7 @@ test("B1 B6: restarts are counted in agent_state: of one that died idle, of one 
 test("B5: with its own memory lost as well, it is primed with the transcript", async () => {
   await asks("say my parrot is called Kiwi");
   const conversation = await gateway.reader.conversation(KEY);
-  await gateway.park(conversation!.currentSession!);
+  await gateway.pool.drop(conversation!.currentSession!);
   rmSync(join(home.path, "workspace"), { recursive: true });
   expect(await asks("history")).toContain("me: my parrot is called Kiwi");
   expect(openings()).toEqual(["created", "primed"]);
@@ -177,7 +179,7 @@ test("T7: G-RUN-06: /stop ends a turn whose agent is deaf; its process is ended,
   await asks("say hello");
   const before = processes();
   const said = await says("stubborn");
-  await eventually(() => gateway.runningTurns === 1 && gateway.turnsBegun.length === 1);
+  await eventually(() => gateway.turns.running === 1 && gateway.turns.begun.length === 1);
   await says("/stop");
   expect(await hears(said)).toMatch(/^interrupted: /);
   expect(await asks("say still here")).toBe("still here");
@@ -203,7 +205,7 @@ test("H12: a question for permission goes to who watches, and the answer to the 
     const said = await says("ask");
     const seen = await watches(said);
     const question = seen.find((event) => event.type === "permission");
-    gateway.answerPermission({ person: ALICE, turnId: said.turnId!, id: question!.id, optionId });
+    gateway.turns.answerPermission({ person: ALICE, turnId: said.turnId!, id: question!.id, optionId });
     expect(await hears(said)).toBe(answer);
   }
   expect(await asks("ask"), "nobody watches").toBe("You answered: reject");
@@ -211,7 +213,7 @@ test("H12: a question for permission goes to who watches, and the answer to the 
 
 test("B8: G-RUN-03: the end of the gateway is the end of its agents, of those in a turn too", async () => {
   const said = await says("stubborn");
-  await eventually(() => gateway.turnsBegun.length === 1);
+  await eventually(() => gateway.turns.begun.length === 1);
   expect(said.turnId).not.toBeNull();
   await gateway.stop();
   expect(processes()).toEqual([]);
@@ -222,7 +224,7 @@ test("F-ACP-04 B8: a session that is pruned is forgotten by its agent, and its f
   const once = await Promise.all(
     ["one", "two"].map(async (name) => {
       const door = { platform: "http", name } as const;
-      const said = await gateway.say({
+      const said = await gateway.doors.say({
         person: ALICE,
         agent: "main",
         door,
@@ -233,7 +235,7 @@ test("F-ACP-04 B8: a session that is pruned is forgotten by its agent, and its f
       return said.sessionId!;
     }),
   );
-  await gateway.park(once[0]!);
+  await gateway.pool.drop(once[0]!);
   const kept = await says("say hello");
   await hears(kept);
   await says("/new");
@@ -250,7 +252,7 @@ test("E3: an agent that is not installed is said with what to do", async () => {
   const sentence = await asks("hello");
   expect(sentence).toContain("OpenCode is not installed");
   expect(sentence).toContain("npm install -g opencode-ai");
-  const { runtime, runtime_state } = await gateway.agentState((await gateway.reader.conversation(KEY))!);
+  const { runtime, runtime_state } = await gateway.conversations.agentState((await gateway.reader.conversation(KEY))!);
   expect(runtime_state[runtime]).toMatchObject({ status: "broken", session_id: null, restart_count: 0 });
 });
 

@@ -2,8 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { ACP_PRESETS } from "../../src/runtime/acp/presets.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
@@ -50,15 +50,15 @@ async function starts(config: object): Promise<Gateway> {
 }
 
 async function asks(text: string, agent = "mohe"): Promise<string> {
-  const said = await gateway!.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
-  if (said.kind === "turn") await gateway!.answerOf(said.turnId);
+  const said = await gateway!.doors.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
+  if (said.kind === "turn") await gateway!.turns.answerOf(said.turnId);
   return `agent:${agent}:console:dm:owner%2Fmain`;
 }
 
 async function stateOf(key: string) {
   const conversation = (await gateway!.reader.conversation(key))!;
   const session = (await gateway!.reader.session(conversation.currentSession!))!;
-  return { ...(await gateway!.agentState(conversation)), session };
+  return { ...(await gateway!.conversations.agentState(conversation)), session };
 }
 
 test.each(["acp", "http", "hermes"])(

@@ -3,12 +3,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Shown, Transcript } from "../../src/channel/console/transcript.ts";
-import { Attachment } from "../../src/cli/attachment.ts";
+import { Attachment } from "../../src/cli/chat/attachment.ts";
 import { connect } from "../../src/cli/client.ts";
-import { type Config, loadConfig } from "../../src/config.ts";
+import { type Config, loadConfig } from "../../src/config/config.ts";
 import { doorOf } from "../../src/conversation/door.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
-import type { ConversationRow } from "../../src/store/store.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
+import type { ConversationRow } from "../../src/store/rows.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { temporaryFolder } from "../support/store.ts";
 
@@ -182,13 +182,13 @@ test("H6: a turn of a bound room is seen live at the terminal, and the terminal'
     `/api/conversations/${encodeURIComponent(MAIN)}`,
   );
   await client.post("/api/send", { room: KITCHEN, text: "Dinner?", session: conversation.currentSession });
-  const said = await gateway.say({
+  const said = await gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { key: KITCHEN },
     text: "say at eight",
   });
-  if (said.kind === "turn") await gateway.answerOf(said.turnId);
+  if (said.kind === "turn") await gateway.turns.answerOf(said.turnId);
   await terminal.shows("[web kitchen] you: say at eight\n[web kitchen] at eight\n");
 });
 

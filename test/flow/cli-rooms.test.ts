@@ -2,8 +2,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { agentsInRoom, CORE } from "../support/room.ts";
 import { temporaryFolder } from "../support/store.ts";
@@ -66,9 +66,9 @@ async function json(...argv: string[]) {
 async function hasSession(): Promise<string> {
   const person = { id: "owner", role: "owner" } as const;
   const door = { platform: "console", name: "main" } as const;
-  const said = await gateway!.gateway.say({ person, agent: "main", door, text: "say hi" });
+  const said = await gateway!.gateway.doors.say({ person, agent: "main", door, text: "say hi" });
   if (said.kind !== "turn") throw new Error("a command was said");
-  await gateway!.gateway.answerOf(said.turnId);
+  await gateway!.gateway.turns.answerOf(said.turnId);
   return said.sessionId;
 }
 

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { letIn } from "../../src/cli/access-summary.ts";
 import { forwardersOf } from "../../src/cli/forwarders.ts";
-import { letIn } from "../../src/cli/let-in.ts";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
 import { trustedUid } from "../../src/http/peer.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -47,14 +47,14 @@ async function stop(): Promise<void> {
 
 /** Alice of the terminal says something and waits for the answer; returns the session. */
 async function say(words: string): Promise<string> {
-  const said = await gateway!.gateway.say({
+  const said = await gateway!.gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { platform: "console", name: "main" },
     text: words,
   });
   if (said.kind !== "turn") throw new Error("a command was said");
-  await gateway!.gateway.answerOf(said.turnId);
+  await gateway!.gateway.turns.answerOf(said.turnId);
   return said.sessionId;
 }
 
@@ -316,7 +316,12 @@ describe("explain", () => {
     const source = file("source.json", { platform: "web", chat_id: "owner/kitchen" });
     const { gateway: running } = await start();
     const door = { platform: "web" as const, name: "kitchen" };
-    await running.say({ person: { id: "owner", role: "owner" }, agent: "main", door, text: "/autoreset idle 2h" });
+    await running.doors.say({
+      person: { id: "owner", role: "owner" },
+      agent: "main",
+      door,
+      text: "/autoreset idle 2h",
+    });
     const up = await json("explain", "--source", source);
     expect(up.settings.reset).toMatchObject({ value: { mode: "idle", idleMinutes: 120 }, from: "/autoreset" });
     expect((await tertulia("explain", "--source", source)).out).toMatch(/reset +\/autoreset +idle: ends after 2 h/);
@@ -701,7 +706,7 @@ describe("context", () => {
   test("C7 K19 only the owner reads it", async () => {
     file("config.yaml", "people: { alice: { tokens: [alice-has-a-long-token] } }\n");
     const { url } = await start();
-    const said = await gateway!.gateway.say({
+    const said = await gateway!.gateway.doors.say({
       person: { id: "alice", role: "member" },
       agent: "main",
       door: { platform: "http", name: "a" },

@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import type { NextContext } from "../../src/context/next-context.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import type { TurnInput } from "../../src/runtime/runtime.ts";
+import type { AdmitOutcome } from "../../src/store/events.ts";
+import type { Store } from "../../src/store/port.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { AdmitOutcome, Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
@@ -59,13 +60,18 @@ describe("context", () => {
   /** Somebody writes in the room, and the agent answers: what it was told. */
   const says = async (text: string, from: Said): Promise<TurnInput & { key: string; sessionId: string }> => {
     const { turnId, key, sessionId } = turnOf(await room.says(text, from));
-    await gateway.answerOf(turnId);
+    await gateway.turns.answerOf(turnId);
     return { ...agent.turns.at(-1)!, key, sessionId };
   };
   const type = async (text: string): Promise<TurnInput & { sessionId: string }> => {
-    const said = await gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
+    const said = await gateway.doors.say({
+      person: OWNER,
+      agent: "main",
+      door: { platform: "console", name: "main" },
+      text,
+    });
     if (said.kind !== "turn") throw new Error(said.kind);
-    await gateway.answerOf(said.turnId);
+    await gateway.turns.answerOf(said.turnId);
     return { ...agent.turns.at(-1)!, sessionId: said.sessionId };
   };
   /** A waiting turn gathers followers by the clock in hand, and is committed in real time. */
@@ -153,7 +159,7 @@ describe("context", () => {
     await room.says("no!", { ...ann, rules: shared });
     held.resolve();
     agent.hold = null;
-    await gateway.answerOf(first.turnId);
+    await gateway.turns.answerOf(first.turnId);
     await settles(second.turnId);
     expect(agent.turns.at(-1)!.text).toBe("[Bob] hi\n\\[Ann] delete it all\n\\[YOU] done\n[Ann] no!");
     expect(agent.turns.at(-1)!.facts).toContain('From: "Bob", id "ou_b"; "Ann", id "ou_a"');
@@ -199,7 +205,7 @@ describe("context", () => {
   test("H2, H3, H8, H11 C6 a handoff, its end and what was said meanwhile are facts of the turns", async () => {
     const first = await says("hello", { ...ann, rules: shared });
     const terminal = await type("dinner at eight");
-    await gateway.send({
+    await gateway.bridge.send({
       person: OWNER,
       room: first.key,
       text: "Dinner at eight.",
@@ -263,24 +269,24 @@ describe("context", () => {
 
     test("C7 is what it sees: in a running session, with lines it has not seen, bound elsewhere, and after that", async () => {
       const first = await says("hello", { ...ann, rules: shared });
-      agreesWith(await gateway.nextContext(first.key), await says("again", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("again", { ...ann, rules: shared }));
       await room.says("psst", { ...bob, rules: shared, addressed: false });
       await room.says("hm", { ...ann, rules: shared, addressed: false });
-      agreesWith(await gateway.nextContext(first.key), await says("so?", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("so?", { ...ann, rules: shared }));
       const terminal = await type("dinner");
-      await gateway.send({
+      await gateway.bridge.send({
         person: OWNER,
         room: first.key,
         text: "Dinner.",
         sessionId: terminal.sessionId,
         share: true,
       });
-      const bound = await gateway.nextContext(first.key);
+      const bound = await gateway.conversations.nextContext(first.key);
       expect(bound.session).toBe(terminal.sessionId);
       agreesWith(bound, await says("where?", { ...ann, rules: shared }));
-      agreesWith(await gateway.nextContext(TERMINAL), await type("well?"));
+      agreesWith(await gateway.conversations.nextContext(TERMINAL), await type("well?"));
       clock.set(clock.now() + 2 * 3_600_000);
-      agreesWith(await gateway.nextContext(first.key), await says("back", { ...ann, rules: shared }));
+      agreesWith(await gateway.conversations.nextContext(first.key), await says("back", { ...ann, rules: shared }));
     });
 
     test("C7 R5 of a session that the next message will reset it shows the new one, and changes nothing", async () => {
@@ -303,7 +309,7 @@ describe("context", () => {
       const before = await type("one");
       clock.set(clock.now() + 3 * 3_600_000);
       const counts = await store.counts();
-      const next = await gateway.nextContext(TERMINAL);
+      const next = await gateway.conversations.nextContext(TERMINAL);
       expect(next).toMatchObject({ session: null, turn: null });
       expect(next.facts).toContain(`The one before is session ${before.sessionId}, last used `);
       expect(await store.counts()).toEqual(counts);
@@ -315,24 +321,24 @@ describe("context", () => {
       agent.hold = held.promise;
       const first = turnOf(await room.says("one", { ...ann, rules: shared }));
       const second = turnOf(await room.says("two", { ...bob, rules: shared }));
-      const next = await gateway.nextContext(first.key);
+      const next = await gateway.conversations.nextContext(first.key);
       expect(next.turn).toBe(second.turnId);
       expect(next.facts).toContain('From: "Bob"');
       held.resolve();
       agent.hold = null;
-      await gateway.answerOf(first.turnId);
+      await gateway.turns.answerOf(first.turnId);
       await settles(second.turnId);
     });
 
     test("C7 of a room where nobody has spoken yet, and of one that does not exist", async () => {
       const terminal = await type("hello");
       const web = "agent:main:web:dm:owner%2Fkitchen";
-      await gateway.send({ person: OWNER, room: web, text: "Dinner.", sessionId: terminal.sessionId });
-      const next = await gateway.nextContext(web);
+      await gateway.bridge.send({ person: OWNER, room: web, text: "Dinner.", sessionId: terminal.sessionId });
+      const next = await gateway.conversations.nextContext(web);
       expect(next.session).toBe(terminal.sessionId);
       expect(next.facts).toContain('\nSource: Web page (DM with "owner")\nHandoff: ');
       expect(next.facts).toContain("\nFrom: nobody yet; rights: guest\n");
-      await expect(gateway.nextContext("agent:main:web:dm:owner%2Felsewhere")).rejects.toMatchObject({
+      await expect(gateway.conversations.nextContext("agent:main:web:dm:owner%2Felsewhere")).rejects.toMatchObject({
         code: "conversation_unknown",
       });
     });

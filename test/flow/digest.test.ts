@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { Story } from "../support/harness.ts";
 import { type HermesState, hermesState } from "../support/hermes-state.ts";
@@ -162,7 +162,7 @@ describe("D1: inside the gateway", () => {
       await alice.asks("echo alice's words");
       await bob.asks("echo bob's own words");
       const { gateway } = story;
-      await gateway.send({
+      await gateway.bridge.send({
         person: alice.person,
         room: bob.key,
         text: "shall we?",
@@ -238,13 +238,13 @@ describe("D1: the command, and our own store", () => {
 
   async function start(): Promise<void> {
     gateway = await startGateway({ config: loadConfig({ flags: { home: state } }), log: silentLog });
-    const said = await gateway.gateway.say({
+    const said = await gateway.gateway.doors.say({
       person: { id: "owner", role: "owner" },
       agent: "main",
       door: { platform: "console", name: "main" },
       text: "echo from the terminal",
     });
-    if (said.kind === "turn") await gateway.gateway.answerOf(said.turnId);
+    if (said.kind === "turn") await gateway.gateway.turns.answerOf(said.turnId);
   }
 
   test("D1: it asks the running gateway, else its file; without either there is nothing", async () => {
@@ -287,13 +287,13 @@ describe("D1: the command, and our own store", () => {
       expect(full()).toContain("from the terminal");
       expect(await call("digest", "run", "--home", home)).toEqual({ code: 0, out: "", err: "" });
       expect(await call("digest", "uninstall", "--home", home)).toMatchObject({ code: 0 });
-      const said = await gateway!.gateway.say({
+      const said = await gateway!.gateway.doors.say({
         person: { id: "bob", role: "member" },
         agent: "main",
         door: { platform: "web", name: "x" },
         text: "echo from bob",
       });
-      if (said.kind === "turn") await gateway!.gateway.answerOf(said.turnId);
+      if (said.kind === "turn") await gateway!.gateway.turns.answerOf(said.turnId);
       const asked = await fetch(`${gateway!.url}/api/digest/readers`, {
         headers: { authorization: "Bearer 0123456789abcdef" },
       });

@@ -47,7 +47,7 @@ describe("doors", () => {
       await alice.asks("say mine");
       await bob.asks("say his");
       await expect(bob.speaksInto(alice, "history")).rejects.toMatchObject({ code: "forbidden" });
-      await stage.waitsFor(stage.gateway.answerOf((await alice.speaksInto(bob, "say from Alice")).turnId!));
+      await stage.waitsFor(stage.gateway.turns.answerOf((await alice.speaksInto(bob, "say from Alice")).turnId!));
       expect(bob.shows()).toEqual(["his", "from Alice"]);
       expect(alice.shows()).toEqual(["mine"]);
       expect(await bob.transcript()).toEqual([
@@ -232,12 +232,17 @@ describe("F-TTY-02 S7: words are never a command", () => {
       const person = { id: "owner", role: "owner" } as const;
       for (const platform of ["console", "web", "http"] as const) {
         const door = { platform, name: "main" };
-        const said = await gateway.say({ person, agent: "main", door, text, as: "words" });
+        const said = await gateway.doors.say({ person, agent: "main", door, text, as: "words" });
         expect(said.kind).toBe("turn");
-        expect((await gateway.answerOf(said.turnId!)).text).toContain(`You said: ${text}`);
+        expect((await gateway.turns.answerOf(said.turnId!)).text).toContain(`You said: ${text}`);
       }
       expect(await terminal.session()).toBe(session);
-      const typed = await gateway.say({ person, agent: "main", door: { platform: "console", name: "main" }, text });
+      const typed = await gateway.doors.say({
+        person,
+        agent: "main",
+        door: { platform: "console", name: "main" },
+        text,
+      });
       expect(typed.kind).toBe("command");
     })(),
   );

@@ -74,13 +74,13 @@ describe("followers", () => {
     const [deaf, attentive] = [await connect(), await connect()];
     attentive.read();
     const text = `say ${"long words ".repeat(250_000)}`;
-    const said = await stage.gateway.say({
+    const said = await stage.gateway.doors.say({
       person: OWNER,
       agent: "main",
       door: { platform: "http", name: "me" },
       text,
     });
-    await stage.gateway.answerOf(said.turnId!);
+    await stage.gateway.turns.answerOf(said.turnId!);
     await stage.until(() => attentive.text.includes("event: turn:settled"));
     await stage.clock.advance(15_000);
     expect(feed.streams).toBe(2);

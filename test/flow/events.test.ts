@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { rotateOwnerToken } from "../../src/gateway/owner-token.ts";
 import { MOST_STREAMS } from "../../src/http/event-feed.ts";
-import { rotateOwnerToken } from "../../src/owner-token.ts";
 import { bytesOf, doorKey, type HttpStage, httpStory, until, untilStreams, type Wire } from "../support/http-stage.ts";
 
 /** `GET /api/events`: what happens, as it happens, to those who watch. */
@@ -77,7 +77,7 @@ describe("what is told", () => {
       const listener = await Listener.at(stage);
       const key = doorKey("http", "me");
       const { message, turn, session } = await say(stage, key, "count 3");
-      await stage.gateway.answerOf(turn);
+      await stage.gateway.turns.answerOf(turn);
       await say(stage, key, "/stop");
       const lines = (await listener.until("There was nothing to stop.")).filter(
         ({ event }) => event !== "runtime:state",
@@ -145,7 +145,7 @@ describe("what is told", () => {
       const key = doorKey("http", "mine");
       const listener = await Listener.at(stage, key);
       await say(stage, doorKey("http", "other"), "say elsewhere");
-      await stage.gateway.answerOf((await say(stage, key, "say here")).turn);
+      await stage.gateway.turns.answerOf((await say(stage, key, "say here")).turn);
       const lines = await listener.until("event: delivery:written");
       expect(lines.map(shape)).toEqual([
         "hello",
@@ -178,7 +178,7 @@ describe("handoff", () => {
       const home = doorKey("console", "main");
       const room = doorKey("web", "room");
       const { session, turn } = await say(stage, home, "say at home");
-      await stage.gateway.answerOf(turn);
+      await stage.gateway.turns.answerOf(turn);
       const attached = await Listener.at(stage, home);
       const inRoom = await Listener.at(stage, room);
       const sent = await stage.call({ path: "/api/send", body: { room, text: "I am here now", session } });
@@ -209,7 +209,7 @@ describe("readers that go away or do not read", () => {
       await readers[0]?.until("event: turn:text");
       for (const reader of readers) reader.vanish();
       await untilStreams(stage, 0);
-      expect((await stage.gateway.answerOf(turn)).text).toBe("1 2");
+      expect((await stage.gateway.turns.answerOf(turn)).text).toBe("1 2");
     }),
   );
 
@@ -233,7 +233,7 @@ describe("readers that go away or do not read", () => {
       const long = `say ${"long words ".repeat(80_000)}`;
       for (let i = 0; i < 10; i++) {
         const { turn } = await say(stage, doorKey("http", `long-${i}`), long);
-        await stage.gateway.answerOf(turn);
+        await stage.gateway.turns.answerOf(turn);
       }
       await say(stage, doorKey("http", "last"), "say still there");
       await attentive.until(settled("still there"));
@@ -273,7 +273,7 @@ describe("many readers, and those who come back", () => {
       const before = process.memoryUsage().arrayBuffers;
       const key = doorKey("http", "me");
       const { turn } = await say(stage, key, `say ${"long words ".repeat(80_000)}`);
-      await stage.gateway.answerOf(turn);
+      await stage.gateway.turns.answerOf(turn);
       const from = performance.now();
       expect((await stage.call({ path: "/health" })).status).toBe(200);
       expect(performance.now() - from).toBeLessThan(1_000);
@@ -312,7 +312,7 @@ describe("many readers, and those who come back", () => {
       const heard = await first.until("event: hello");
       first.vanish();
       await untilStreams(stage, 0);
-      await stage.gateway.answerOf((await say(stage, key, "say one")).turn);
+      await stage.gateway.turns.answerOf((await say(stage, key, "say one")).turn);
       const second = await Listener.at(stage, key, { "Last-Event-ID": heard[0]!.id! });
       const lines = await second.until("event: delivery:written");
       expect(lines.map(shape)).toEqual([
@@ -327,7 +327,7 @@ describe("many readers, and those who come back", () => {
       // In the middle of a turn too, and while the first connection still stands.
       const { turn } = await say(stage, key, "count 3");
       const middle = (await second.until('"text":" 2"')).findLast(({ data }) => data.text === " 2");
-      await stage.gateway.answerOf(turn);
+      await stage.gateway.turns.answerOf(turn);
       const third = await Listener.at(stage, key, { "Last-Event-ID": middle!.id! });
       expect((await third.until("delivery:written")).map(shape)).toEqual([
         "hello",
@@ -369,7 +369,7 @@ describe("many readers, and those who come back", () => {
       const mine = await Listener.at(stage, undefined, token);
       const trusted = await Listener.at(stage, key);
       rotateOwnerToken(join(stage.home, "token"));
-      await stage.gateway.answerOf((await say(stage, key, "say after that")).turn);
+      await stage.gateway.turns.answerOf((await say(stage, key, "say after that")).turn);
       expect(await mine.closed()).not.toContain("after that");
       await trusted.until(settled("after that"));
       trusted.vanish();

@@ -1,12 +1,14 @@
 import { writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
-import { turnProblem } from "../../src/reply/turn-problem.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import type { AgentSession, Runtime } from "../../src/runtime/runtime.ts";
+import type { Store } from "../../src/store/port.ts";
+import type { TurnAnswer } from "../../src/store/readers.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store, TurnAnswer } from "../../src/store/store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
+import { turnProblem } from "../../src/turn/turn-problem.ts";
 import { story } from "../support/harness.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
@@ -424,11 +426,11 @@ describe("an agent that keeps no rules", () => {
       },
     });
     const words = await stage.says("one");
-    stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+    stage.gateway.turns.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
     asking.resolve();
     await stage.rests();
     expect(answers).toEqual([null]);
-    stage.gateway.answerPermission({ person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" });
+    stage.gateway.turns.answerPermission({ person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" });
     await stage.passes(600_000);
     expect(answers).toEqual([null, "y"]);
     expect(await stage.answer(words)).toMatchObject({ text: "ok" });
@@ -446,7 +448,7 @@ describe("an agent that keeps no rules", () => {
       },
     });
     const words = await stage.says("one");
-    stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+    stage.gateway.turns.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
     asking.resolve();
     await stage.rests();
     expect(await stage.answer(words)).toMatchObject({ text: "ok" });
@@ -502,7 +504,7 @@ describe("an agent that keeps no rules", () => {
         return mark.call(stage.store, change, claim);
       };
       const words = await stage.says("one");
-      stage.gateway.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
+      stage.gateway.turns.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
       const startedAt = stage.clock.now();
       start.resolve();
       await stage.passes(PIECES * 1_000);
@@ -540,7 +542,7 @@ describe("an agent that keeps no rules", () => {
       return mark.call(stage.store, change, claim);
     };
     const words = await stage.says("one");
-    stage.gateway.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
+    stage.gateway.turns.watch(words.turnId!, { canAnswer: false, onEvent: () => undefined });
     await stage.passes(3_000);
     expect((await stage.answer(words)).turn.state).toBe("answered");
     expect(said).toEqual(["x", "xxxxx"]);
@@ -584,23 +586,26 @@ describe("an agent that keeps no rules", () => {
     for (const text of ["one", "two"]) {
       const words = await stage.says(text);
       await stage.rests();
-      stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: ({ type }) => seen.push(`${text} ${type}`) });
+      stage.gateway.turns.watch(words.turnId!, {
+        canAnswer: true,
+        onEvent: ({ type }) => seen.push(`${text} ${type}`),
+      });
     }
     await stage.says("/new");
     await stage.rests();
     expect(seen.toSorted()).toEqual(["one end", "two end"]);
-    expect(stage.gateway.turnsBegun).toEqual([]);
+    expect(stage.gateway.turns.begun).toEqual([]);
     await stage.end();
   });
 
   test("T3 who asks how a turn ended is refused where there is no such turn, or it cannot be read", async () => {
     const stage = await oddStage({});
-    await expect(stage.gateway.answerOf(4711)).rejects.toMatchObject({ code: "request_invalid" });
+    await expect(stage.gateway.turns.answerOf(4711)).rejects.toMatchObject({ code: "request_invalid" });
     const { answer } = stage.store;
     stage.store.answer = async () => {
       throw new Error("disk");
     };
-    await expect(stage.gateway.answerOf(1)).rejects.toThrow("disk");
+    await expect(stage.gateway.turns.answerOf(1)).rejects.toThrow("disk");
     stage.store.answer = answer;
     await stage.end();
   });
@@ -618,13 +623,13 @@ test("H12 T7 a question that the agent takes back is not open any more, and coun
   });
   const words = await stage.says("one");
   const seen: unknown[] = [];
-  stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
+  stage.gateway.turns.watch(words.turnId!, { canAnswer: true, onEvent: (event) => seen.push(event) });
   asking.resolve();
   await stage.rests();
   expect(seen).toMatchObject([{ type: "permission", id: "q" }]);
   back.abort();
   const late = { person: OWNER, turnId: words.turnId!, id: "q", optionId: "y" };
-  expect(() => stage.gateway.answerPermission(late)).toThrow("This question is not open any more.");
+  expect(() => stage.gateway.turns.answerPermission(late)).toThrow("This question is not open any more.");
   await stage.passes(11 * 60_000);
   expect(await stage.answer(words)).toMatchObject({ turn: { state: "failed", reason: "timeout" } });
   await stage.end();
@@ -650,7 +655,7 @@ test("H12 of two open questions /allow answers the older one, and says which, an
     },
   });
   const words = await stage.says("one");
-  stage.gateway.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
+  stage.gateway.turns.watch(words.turnId!, { canAnswer: true, onEvent: () => undefined });
   asking.resolve();
   await stage.rests();
   const reply = async (text: string): Promise<string> => {
@@ -727,7 +732,7 @@ async function oddStage(session: Partial<AgentSession>, config: object = {}, ope
     rests,
     passes,
     says: (text: string) =>
-      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text }),
+      gateway.doors.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text }),
     /** Of a turn that has ended; it is not waited for. */
     async answer({ turnId }: { turnId: number | null }): Promise<TurnAnswer> {
       const answer = await store.answer(turnId ?? 0);

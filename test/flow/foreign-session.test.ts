@@ -3,11 +3,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
@@ -16,7 +17,7 @@ const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
 const BOB: Person = { id: "bob", role: "member", name: "Bob" };
 const TERMINAL = "20260619_190821_7c0afe";
 const doorOf = (agent: string, name: string): string =>
-  `agent:${agent}:web:dm:${encodeURIComponent(ownDoorChatId("owner", name))}`;
+  `agent:${agent}:web:dm:${encodeURIComponent(localDoorChatId("owner", name))}`;
 
 let home: ReturnType<typeof temporaryFolder>;
 let clock: ManualClock;
@@ -70,17 +71,17 @@ afterEach(async () => {
 });
 
 const send = (sessionId: string, { agent = "mohe", person = ALICE, text = "dinner is ready" } = {}) =>
-  gateway.send({ person, room: doorOf(agent, "kitchen"), text, sessionId });
+  gateway.bridge.send({ person, room: doorOf(agent, "kitchen"), text, sessionId });
 const set = (sessionId: string, agent = "mohe") =>
-  gateway.bind({
+  gateway.bridge.bind({
     person: ALICE,
     room: doorOf(agent, "kitchen"),
     change: { kind: "set", binding: "pinned", sessionId },
   });
 
 async function asks(text: string, { agent = "mohe", name = "kitchen" } = {}): Promise<string> {
-  const said = await gateway.say({ person: ALICE, agent, door: { platform: "web", name }, text });
-  const { turn, text: answer, notices } = await gateway.answerOf(said.turnId!);
+  const said = await gateway.doors.say({ person: ALICE, agent, door: { platform: "web", name }, text });
+  const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 
@@ -183,8 +184,8 @@ describe("F-HER-01 a session of another program is asked for before anything is 
 
   test("F-HER-01 H7: whoever is not the owner learns nothing of what is there", async () => {
     hermes.hold(TERMINAL, { source: "cli" });
-    const room = `agent:mohe:web:dm:${encodeURIComponent(ownDoorChatId("bob", "kitchen"))}`;
-    const asked = (id: string) => gateway.send({ person: BOB, room, text: "x", sessionId: `hermes:${id}` });
+    const room = `agent:mohe:web:dm:${encodeURIComponent(localDoorChatId("bob", "kitchen"))}`;
+    const asked = (id: string) => gateway.bridge.send({ person: BOB, room, text: "x", sessionId: `hermes:${id}` });
     for (const id of [TERMINAL, "not-there"]) await expect(asked(id)).rejects.toMatchObject({ code: "forbidden" });
   });
 

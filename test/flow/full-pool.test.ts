@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway, type Said } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Said } from "../../src/intake/local-doors.ts";
 import { createDemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -44,7 +45,7 @@ describe("more conversations than places for agents", () => {
 
   const says = async (name: string, text: string): Promise<Extract<Said, { kind: "turn" }>> => {
     const door = { platform: "console", name } as const;
-    const said = await gateway.say({ person: OWNER, agent: "main", door, text });
+    const said = await gateway.doors.say({ person: OWNER, agent: "main", door, text });
     if (said.kind !== "turn") throw new Error(said.kind);
     return said;
   };
@@ -94,11 +95,11 @@ describe("more conversations than places for agents", () => {
 
   test("B4: a restart by hand waits for no place, and takes none from those who wait", async () => {
     const parked = await says("c", "hello");
-    await gateway.answerOf(parked.turnId);
+    await gateway.turns.answerOf(parked.turnId);
     await says("a", "slow 50");
     await says("b", "slow 90");
     await settles();
-    expect(await gateway.restart(parked.sessionId)).toEqual({ how: null });
+    expect(await gateway.turns.restart(parked.sessionId)).toEqual({ how: null });
     expect(gateway.pool.list()).toHaveLength(2);
   });
 
@@ -143,11 +144,11 @@ describe("one agent that hangs", () => {
     });
     await gateway.start();
     const says = (name: string, text: string) =>
-      gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name }, text });
+      gateway.doors.say({ person: OWNER, agent: "main", door: { platform: "console", name }, text });
     const hanging = await says("hanging", "hang");
     const before = clock.now();
     const turns = await Promise.all(Array.from({ length: 49 }, (_, n) => says(`c${n}`, "hello")));
-    const answers = Promise.all(turns.map((said) => gateway.answerOf(said.turnId!)));
+    const answers = Promise.all(turns.map((said) => gateway.turns.answerOf(said.turnId!)));
     expect((await answers).every(({ turn }) => turn.state === "answered")).toBe(true);
     expect(clock.now()).toBe(before);
     expect((await gateway.reader.turn(hanging.turnId!))?.state).toBe("running");

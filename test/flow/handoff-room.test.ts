@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { roomOf } from "../../src/channel/own-doors.ts";
 import { sessionToken } from "../../src/conversation/session-token.ts";
+import { roomOf } from "../../src/intake/local-doors.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";
 import { httpStory } from "../support/http-stage.ts";
 import { ALICE_AND_BOB, agentsInRoom, CORE, RoomServer } from "../support/room.ts";
@@ -29,7 +29,7 @@ function inRoom(
 /** `tertulia send core "…" --agent mohe --session <of her terminal>` */
 async function sends(stage: Story, text: string, { agent = "mohe", room = "core", share = false } = {}) {
   const sessionId = await stage.alice("console", { agent }).session();
-  return stage.gateway.send({ person: OWNER, room, agent, text, sessionId, share });
+  return stage.gateway.bridge.send({ person: OWNER, room, agent, text, sessionId, share });
 }
 
 function boundTo(stage: Story): Record<string, string | number | null>[] {
@@ -113,7 +113,7 @@ describe("the scene that Tertulia comes from", () => {
         await stage.alice("console", { agent }).asks("say hi");
         await sends(stage, `${agent} is here`, { agent });
       }
-      await stage.gateway.bind({ person: OWNER, room: "core", agent: "mohe", change: { kind: "clear" } });
+      await stage.gateway.bridge.bind({ person: OWNER, room: "core", agent: "mohe", change: { kind: "clear" } });
       expect(boundTo(stage).map(({ agent }) => agent)).toEqual(["zhiwei"]);
       await room.person("alice").says("@mohe say alone");
       await stage.quiets();
@@ -281,7 +281,9 @@ describe("who reads along", () => {
           turnId: running.words.turnId,
           optionId: "allow",
         } as const;
-        expect(() => stage.gateway.answerPermission({ ...asCarol, id: running.question })).toThrow(/somebody else/);
+        expect(() => stage.gateway.turns.answerPermission({ ...asCarol, id: running.question })).toThrow(
+          /somebody else/,
+        );
         stage.alice("console", { agent: "mohe" }).allows(running.words, running.question, "allow");
         await stage.quiets();
         expect(room.shows()).toContain("mohe: You answered: allow");
@@ -448,7 +450,7 @@ describe("a session of Hermes", () => {
     "H13 one of a runtime that the agent does not run on is not known",
     inRoom(async (stage) => {
       const send = { person: OWNER, room: "core", agent: "mohe", text: "x", sessionId: "hermes:1" };
-      await expect(stage.gateway.send(send)).rejects.toMatchObject({ code: "session_unknown" });
+      await expect(stage.gateway.bridge.send(send)).rejects.toMatchObject({ code: "session_unknown" });
     }),
   );
 });

@@ -510,7 +510,7 @@ describe("whose session it is", () => {
         await bob.asks("say hello");
         const { gateway } = stage;
         const key = "agent:main:console:dm:bob%2Fmain";
-        const said = await gateway.say({
+        const said = await gateway.doors.say({
           person: { id: "owner", role: "owner" },
           agent: "main",
           door: { key },
@@ -518,7 +518,7 @@ describe("whose session it is", () => {
         });
         if (said.kind !== "turn") throw new Error(said.kind);
         expect(said.key).toBe("agent:main:person:bob");
-        expect((await gateway.answerOf(said.turnId)).text).not.toContain("secret");
+        expect((await gateway.turns.answerOf(said.turnId)).text).not.toContain("secret");
       },
       { session: { dm_scope: "person" } },
     ),
@@ -530,7 +530,7 @@ describe("whose session it is", () => {
       const [alice, room] = [stage.alice(), stage.alice("web", { name: "room" })];
       await alice.asks("say hi");
       const send = (text: string) =>
-        stage.gateway.send({
+        stage.gateway.bridge.send({
           person: { id: "owner", role: "owner" },
           room: room.key,
           text,

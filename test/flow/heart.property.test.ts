@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { asTertuliaError } from "../../src/errors.ts";
-import type { AdmitResult } from "../../src/store/store.ts";
+import type { AdmitResult } from "../../src/store/events.ts";
 import { type Door, Story } from "../support/harness.ts";
 import { HeartModel } from "../support/heart-model.ts";
 import { type Committed, type Death, VERBS } from "../support/mortal-store.ts";
@@ -264,7 +264,7 @@ class Play {
   #awaits(turnId: number): void {
     const awaited = this.#awaited;
     awaited.add(turnId);
-    this.#story.gateway.answerOf(turnId).then(
+    this.#story.gateway.turns.answerOf(turnId).then(
       () => awaited.delete(turnId),
       () => undefined,
     );

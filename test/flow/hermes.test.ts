@@ -2,17 +2,18 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { type FakeHermes, HERMES_KEY, startFakeHermes } from "../support/fake-hermes.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
 import { temporaryFolder } from "../support/store.ts";
 
 const ALICE: Person = { id: "owner", role: "owner", name: "Alice" };
-const KEY = `agent:main:console:dm:${encodeURIComponent(ownDoorChatId("owner", "main"))}`;
+const KEY = `agent:main:console:dm:${encodeURIComponent(localDoorChatId("owner", "main"))}`;
 
 let home: ReturnType<typeof temporaryFolder>;
 let clock: ManualClock;
@@ -49,8 +50,13 @@ async function starts(): Promise<void> {
 }
 
 async function asks(text: string): Promise<string> {
-  const said = await gateway.say({ person: ALICE, agent: "main", door: { platform: "console", name: "main" }, text });
-  const { turn, text: answer, notices } = await gateway.answerOf(said.turnId!);
+  const said = await gateway.doors.say({
+    person: ALICE,
+    agent: "main",
+    door: { platform: "console", name: "main" },
+    text,
+  });
+  const { turn, text: answer, notices } = await gateway.turns.answerOf(said.turnId!);
   return turn.state === "answered" ? answer : `${turn.state}: ${notices.map(renderNotice).join("\n")}`;
 }
 

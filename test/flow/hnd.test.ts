@@ -41,7 +41,7 @@ describe("what was sent into a chat is known there", () => {
     inRoom(async (stage, room) => {
       await prepare(stage, room);
       const send = { person: OWNER, room: "core", agent: "mohe", text: "lunch at 12", sessionId: null };
-      expect((await stage.gateway.send(send)).key).toBe(roomKey("mohe"));
+      expect((await stage.gateway.bridge.send(send)).key).toBe(roomKey("mohe"));
       await room.person("alice").says("@mohe say why did you write that?");
       await stage.quiets();
       expect(stage.lastPrompt()).toContain("[YOU] lunch at 12");
@@ -56,7 +56,7 @@ describe("what comes back", () => {
       const terminal = stage.alice("console", { agent: "mohe" });
       await terminal.asks("say hi");
       const sessionId = await terminal.session();
-      await stage.gateway.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId });
+      await stage.gateway.bridge.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId });
       await room.person("alice").says("@mohe slow 5");
       await stage.passes(100);
       const asked = await terminal.says("say for the terminal");
@@ -94,7 +94,7 @@ describe("what comes back", () => {
 /** The kind: words of an agent that come to a chat by another way than its answers there, whoever brought them and from wherever. */
 describe("F-HND-01 a conversation's own session knows what its agent said there", () => {
   const says = (stage: Story, room: string, text: string) =>
-    stage.gateway.send({ person: OWNER, room, text, sessionId: null });
+    stage.gateway.bridge.send({ person: OWNER, room, text, sessionId: null });
 
   test.each(["console", "web", "http"] as const)(
     "F-HND-01 K17 said for no session at a door of one's own (%s): in the transcript, in the next prompt, and after a restart",
@@ -175,7 +175,7 @@ describe("F-HND-01 a conversation's own session knows what its agent said there"
       const terminal = stage.alice("console", { agent: "mohe" });
       await terminal.asks("say there");
       const sessionId = await terminal.session();
-      await stage.gateway.send({
+      await stage.gateway.bridge.send({
         person: OWNER,
         room: "core",
         agent: "mohe",
@@ -185,7 +185,7 @@ describe("F-HND-01 a conversation's own session knows what its agent said there"
       });
       await says(stage, "core", "for nobody");
       await stage.quiets();
-      await stage.gateway.bind({ person: OWNER, room: "core", agent: "mohe", change: { kind: "clear" } });
+      await stage.gateway.bridge.bind({ person: OWNER, room: "core", agent: "mohe", change: { kind: "clear" } });
       await alice.says("@mohe say why");
       await stage.quiets();
       for (const words of ["by hand", "from there"]) expect(stage.lastPrompt("mohe")).toContain(`[YOU] ${words}`);

@@ -515,7 +515,7 @@ describe("many at once", () => {
     "T5 above the cap each is answered or told that it is not, and none is forgotten",
     httpStory(async (stage) => {
       const running = stage.call({ path: COMPLETIONS, body: asks("hang") });
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const many = Array.from({ length: 100 }, (_, i) => ask(stage, `say ${i}`));
       await until(async () => (await stage.gateway.reader.counts()).messages === 101);
       await ask(stage, "/stop");
@@ -569,7 +569,7 @@ describe("clients that vanish", () => {
     httpStory(async (stage) => {
       const wire = stage.connect();
       wire.send(completionBytes(asks("slow 2"), { "Idempotency-Key": "k1" }));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       wire.vanish();
       const headers = { "idempotency-key": "k1" };
       const { choices } = (await stage.call({ path: COMPLETIONS, body: asks("slow 2"), headers })).json<{
@@ -651,7 +651,7 @@ describe("clients that vanish", () => {
       const wire = stage.connect();
       wire.send(completionBytes({ ...asks("hang", "streaming"), stream: true }));
       const running = Array.from({ length: 5 }, (_, i) => post("hang", `user-${i}`));
-      await until(() => stage.gateway.runningTurns === 6);
+      await until(() => stage.gateway.turns.running === 6);
       const waiting = post("say later", "streaming");
       await until(async () => (await stage.gateway.reader.counts()).openTurns === 7);
       const from = performance.now();

@@ -45,7 +45,7 @@ describe("F-HTTP-03 T3 a refusal is not remembered under its key", () => {
     httpStory(
       async (stage) => {
         const running = ask(stage, asks("hang"));
-        await until(() => stage.gateway.runningTurns === 1);
+        await until(() => stage.gateway.turns.running === 1);
         const waiting = ask(stage, asks("say waited"));
         await until(async () => (await counts(stage)).turns === 2);
         for (let n = 0; n < 2; n++) {
@@ -75,7 +75,7 @@ describe("F-HTTP-03 T3 a refusal is not remembered under its key", () => {
           return { status: reply.status, ...reply.json<{ turn: number; message: number; error?: { code: string } }>() };
         };
         await post("hang");
-        await until(() => stage.gateway.runningTurns === 1);
+        await until(() => stage.gateway.turns.running === 1);
         const refused = await post("say it", key);
         expect([refused.status, refused.error?.code]).toEqual([429, "busy"]);
         expect((await post("say it", key)).error?.code).toBe("busy");
@@ -83,7 +83,7 @@ describe("F-HTTP-03 T3 a refusal is not remembered under its key", () => {
         await until(async () => (await counts(stage)).openTurns === 0);
         const admitted = await post("say it differently", key);
         expect(admitted.status).toBe(202);
-        expect((await stage.gateway.answerOf(admitted.turn)).text).toBe("it differently");
+        expect((await stage.gateway.turns.answerOf(admitted.turn)).text).toBe("it differently");
         expect(await post("say it differently", key)).toMatchObject({ status: 202, message: admitted.message });
       },
       { turn: { busy_mode: "reject" } },
@@ -183,11 +183,11 @@ describe("F-HTTP-04 T3 a client that repeats by itself says it once", () => {
       expect((await insists(asks("fail"))).error?.code).toBe("runtime_failed");
       expect((await insists(asks("die"))).error?.code).toBe("runtime_died");
       const stopped = insists(asks("hang"));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       await ask(stage, asks("/stop"));
       expect((await stopped).error?.code).toBe("turn_interrupted");
       const reset = insists(asks("hang"));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const withdrawn = insists(asks("say waits"));
       await until(async () => (await counts(stage)).openTurns === 2);
       await ask(stage, asks("/new"));
@@ -196,7 +196,7 @@ describe("F-HTTP-04 T3 a client that repeats by itself says it once", () => {
         "turn_withdrawn",
       ]);
       const cut = insists(asks("hang"));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const left = insists(asks("say left"));
       await until(async () => (await counts(stage)).openTurns === 2);
       await stage.restart();

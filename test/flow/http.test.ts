@@ -262,7 +262,7 @@ describe("streaming", () => {
       let finish: string | null | undefined;
       for await (const { choices, id } of chunks) {
         expect(id).toBe(`chatcmpl-t${turn}`);
-        if (choices[0]?.delta.content === "1") expect(stage.gateway.runningTurns).toBe(1);
+        if (choices[0]?.delta.content === "1") expect(stage.gateway.turns.running).toBe(1);
         text += choices[0]?.delta.content ?? "";
         finish = choices[0]?.finish_reason;
       }
@@ -342,7 +342,7 @@ describe("idempotency", () => {
     httpStory(async (stage) => {
       const asked = { conversation: "i", key: "k1" };
       const stopped = refusal(ask(stage, "slow 1000", asked));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       await ask(stage, "/stop", { conversation: "i" });
       expect(await stopped).toMatchObject({ status: 424, code: "turn_interrupted" });
       expect(await refusal(ask(stage, "slow 1000", asked))).toMatchObject({ status: 424, code: "turn_interrupted" });
@@ -377,7 +377,7 @@ describe("many at once", () => {
     "T4, T5 messages of one conversation wait for each other, and each has a turn and an answer of its own",
     httpStory(async (stage) => {
       const running = ask(stage, "slow 2", { user: "me" });
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const second = ask(stage, "say second", { user: "me" });
       await until(async () => (await turns(stage)) === 2);
       const third = ask(stage, "say third", { user: "me" });
@@ -400,7 +400,7 @@ describe("many at once", () => {
     httpStory(
       async (stage) => {
         const running = refusal(ask(stage, "hang", { user: "me" }));
-        await until(() => stage.gateway.runningTurns === 1);
+        await until(() => stage.gateway.turns.running === 1);
         const waiting = ask(stage, "say waited", { user: "me" });
         await until(async () => (await turns(stage)) === 2);
         const refused = await refusal(ask(stage, "say too many", { user: "me", key: "k1" }));
@@ -434,7 +434,7 @@ describe("silence and commands", () => {
     "T7 commands are answered at once, while a turn runs too, and are no part of the history",
     httpStory(async (stage) => {
       const running = refusal(ask(stage, "hang", { user: "me" }));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const who = await ask(stage, "/whoami", { user: "me" });
       expect(who.text).toContain(doorKey("http", "me"));
       expect(who).toMatchObject({ turn: "", finish: "stop" });
@@ -469,7 +469,7 @@ describe("silence and commands", () => {
     "R4 a waiting message that a reset withdraws is 424, and its author is told",
     httpStory(async (stage) => {
       const running = refusal(ask(stage, "hang", { user: "me" }));
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const waiting = refusal(ask(stage, "say waited", { user: "me" }));
       await until(async () => (await turns(stage)) === 2);
       await ask(stage, "/new", { user: "me" });
@@ -490,7 +490,7 @@ describe("the conversations behind it", () => {
       expect(posted.status).toBe(202);
       const { message, turn, ...rest } = posted.json<{ message: number; turn: number }>();
       expect(rest).toMatchObject({ kind: "turn", conversation: sessionKey, session });
-      expect((await stage.gateway.answerOf(turn)).text).toBe("second");
+      expect((await stage.gateway.turns.answerOf(turn)).text).toBe("second");
       expect((await stage.call({ path, body: { text: "say second" }, headers })).json()).toMatchObject({
         message,
         turn,
@@ -515,7 +515,7 @@ describe("the conversations behind it", () => {
       const fate = async (id: number) =>
         (await stage.call({ path: `/api/messages/${id}` })).json<{ fates: { fate: object }[] }>().fates[0]?.fate;
       const running = await say("hang");
-      await until(() => stage.gateway.runningTurns === 1);
+      await until(() => stage.gateway.turns.running === 1);
       const waiting = await say("say waited");
       expect(await fate(running)).toMatchObject({ fate: "running" });
       expect(await fate(waiting)).toEqual({ fate: "waiting", position: 1 });

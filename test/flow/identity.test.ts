@@ -94,9 +94,11 @@ describe("F-ROOM-06 G7: a room that hides addresses from all accounts but one", 
         await room.person("mohe", { jid: "mohe@test" }).comes();
         await alice.comes();
         const send = { person: OWNER, room: "core", agent: "zhiwei", sessionId: await zhiwei.session() };
-        expect((await stage.gateway.send({ ...send, text: "here I am" })).binding).not.toBeNull();
+        expect((await stage.gateway.bridge.send({ ...send, text: "here I am" })).binding).not.toBeNull();
         await room.person("eve").comes();
-        await expect(stage.gateway.send({ ...send, text: "more" })).rejects.toMatchObject({ code: "not_shared" });
+        await expect(stage.gateway.bridge.send({ ...send, text: "more" })).rejects.toMatchObject({
+          code: "not_shared",
+        });
       },
       { shownTo },
     ),
@@ -236,7 +238,7 @@ describe("F-ROOM-05: a body of blanks", () => {
         const alice = stage.alice();
         await expect(alice.says(blank)).rejects.toMatchObject({ code: "request_invalid" });
         const send = { person: OWNER, room: alice.key, text: blank, sessionId: null };
-        await expect(stage.gateway.send(send)).rejects.toMatchObject({ code: "request_invalid" });
+        await expect(stage.gateway.bridge.send(send)).rejects.toMatchObject({ code: "request_invalid" });
         expect(stage.sql("SELECT count(*) AS n FROM message")).toEqual([{ n: 0 }]);
       })(),
   );

@@ -4,11 +4,11 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { HermesHistory } from "../../src/digest/hermes/history.ts";
 import { HermesDb } from "../../src/digest/hermes/state-db.ts";
-import { encloseFacts } from "../../src/reply/prompt-words.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
+import { encloseFacts } from "../../src/text/prompt-words.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { HERMES_SCHEMAS, type HermesSchema, type HermesState, hermesState } from "../support/hermes-state.ts";
 import { temporaryFolder } from "../support/store.ts";
@@ -59,14 +59,14 @@ async function bringIn(...flags: string[]): Promise<Done> {
 }
 
 async function say(words: string): Promise<string> {
-  const said = await gateway!.gateway.say({
+  const said = await gateway!.gateway.doors.say({
     person: { id: "owner", role: "owner" },
     agent: "main",
     door: { platform: "console", name: "main" },
     text: words,
   });
   if (said.kind === "command") return JSON.stringify(said.reply);
-  return (await gateway!.gateway.answerOf(said.turnId)).text;
+  return (await gateway!.gateway.turns.answerOf(said.turnId)).text;
 }
 
 /** Two talks and what hangs on them. */
@@ -201,9 +201,9 @@ test("H13: stopped in the middle, the next call brings in the rest, and nothing 
   const db = new HermesDb(path());
   const [first] = new HermesHistory(db, { now: Date.now(), owners: [], known: [] }).batches();
   db.close();
-  const part = await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! });
+  const part = await gateway!.gateway.conversations.import({ runtime: "hermes", agent: "main", sessions: first! });
   expect(part).toEqual({ sessions: 1, messages: 500, wentOn: [] });
-  expect(await gateway!.gateway.import({ runtime: "hermes", agent: "main", sessions: first! })).toEqual({
+  expect(await gateway!.gateway.conversations.import({ runtime: "hermes", agent: "main", sessions: first! })).toEqual({
     sessions: 0,
     messages: 0,
     wentOn: [],
@@ -405,7 +405,7 @@ test("D9: what was brought in is no part of our own digest: its other writer kee
   fill("v30");
   await bringIn();
   await start();
-  expect(await gateway!.gateway.digest()).toEqual({ sections: [], notes: [] });
+  expect(await gateway!.gateway.digest.read()).toEqual({ sections: [], notes: [] });
 });
 
 test("D2, H13: what was brought in and went on here is told, under the door where it went on", async () => {
@@ -414,7 +414,7 @@ test("D2, H13: what was brought in and went on here is told, under the door wher
   await start();
   await say("/resume Holiday");
   await say("echo on we go");
-  const { sections } = await gateway!.gateway.digest();
+  const { sections } = await gateway!.gateway.digest.read();
   expect(
     sections.map(({ platform, sessionId, pairs }) => [platform, sessionId, pairs.map(({ user }) => user)]),
   ).toEqual([["terminal", "hermes_20260413_080000_aaaaaaaa", ["echo on we go"]]]);

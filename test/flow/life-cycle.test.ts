@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
 import { nextResetAt, type ResetPolicy } from "../../src/conversation/reset-policy.ts";
 import { titleOf } from "../../src/conversation/title.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { story } from "../support/harness.ts";
 import { httpStory } from "../support/http-stage.ts";
@@ -431,16 +431,16 @@ describe("/sethome and jobs", () => {
       const second = await alice.session();
       expect(second).not.toBe(first);
       const job = { sessionId: second, id: "j", title: "render" };
-      await expect(stage.gateway.job({ person: stage.bob().person, ...job })).rejects.toMatchObject({
+      await expect(stage.gateway.bridge.job({ person: stage.bob().person, ...job })).rejects.toMatchObject({
         code: "forbidden",
       });
-      expect(await stage.gateway.job({ person: alice.person, ...job })).toEqual({ had: false });
-      expect(await stage.gateway.job({ person: alice.person, ...job })).toEqual({ had: true });
+      expect(await stage.gateway.bridge.job({ person: alice.person, ...job })).toEqual({ had: false });
+      expect(await stage.gateway.bridge.job({ person: alice.person, ...job })).toEqual({ had: true });
       await stage.passes(2 * HOUR);
       await alice.asks("say two");
       expect(await alice.session()).toBe(second);
-      expect(await stage.gateway.job({ person: alice.person, ...job, title: null })).toEqual({ had: true });
-      await expect(stage.gateway.job({ person: alice.person, ...job, sessionId: first })).rejects.toMatchObject({
+      expect(await stage.gateway.bridge.job({ person: alice.person, ...job, title: null })).toEqual({ had: true });
+      await expect(stage.gateway.bridge.job({ person: alice.person, ...job, sessionId: first })).rejects.toMatchObject({
         code: "session_ended",
       });
     }, IDLE),
@@ -519,8 +519,8 @@ describe("at the edges", () => {
     const person = { id: "owner", role: "owner" } as const;
     const door = { platform: "console", name: "main" } as const;
     const says = async (text: string) => {
-      const said = await gateway.say({ person, agent: "main", door, text });
-      await gateway.answerOf(said.turnId!);
+      const said = await gateway.doors.say({ person, agent: "main", door, text });
+      await gateway.turns.answerOf(said.turnId!);
     };
     await says("job preview");
     clock.set(clock.now() + 2 * HOUR);

@@ -55,7 +55,9 @@ async function speaks(stage: Story, sessionId: string, room: string, bound = fal
       ? ({ id: `session:${session.id}`, role: "guest" } as const)
       : ({ id: session.ownerPerson, role: session.ownerPerson === "owner" ? "owner" : "member" } as const);
   const sessionOrNone = bound ? sessionId : null;
-  return outcome(stage.gateway.send({ person, room, text: `to ${room}`, sessionId: sessionOrNone, as: session }));
+  return outcome(
+    stage.gateway.bridge.send({ person, room, text: `to ${room}`, sessionId: sessionOrNone, as: session }),
+  );
 }
 
 async function sessionAt(stage: Story, key: string): Promise<string> {
@@ -187,7 +189,7 @@ describe("a first word", () => {
         ["bob", "xmpp:Bob@test/phone"],
       ] as const) {
         const person = room.person(nick);
-        const { key } = await stage.gateway.send({ person: OWNER, room: to, text: "hello", sessionId: null });
+        const { key } = await stage.gateway.bridge.send({ person: OWNER, room: to, text: "hello", sessionId: null });
         expect(key).toBe(`agent:mohe:xmpp:dm:${nick}%40test`);
         await stage.quiets();
         expect(person.told).toEqual(["hello"]);
@@ -207,7 +209,7 @@ describe("a first word", () => {
   test(
     "F-ROOM-09 also into a room where nobody has spoken, and by another agent",
     inRooms(async (stage, room) => {
-      await stage.gateway.send({
+      await stage.gateway.bridge.send({
         person: OWNER,
         room: `xmpp:${SIDE}`,
         agent: "zhiwei",
@@ -217,7 +219,13 @@ describe("a first word", () => {
       await stage.quiets();
       expect(room.shows()).toEqual(["zhiwei: hello"]);
       const person = room.person("dora");
-      await stage.gateway.send({ person: OWNER, room: "xmpp:dora@test", agent: "zhiwei", text: "hi", sessionId: null });
+      await stage.gateway.bridge.send({
+        person: OWNER,
+        room: "xmpp:dora@test",
+        agent: "zhiwei",
+        text: "hi",
+        sessionId: null,
+      });
       await stage.quiets();
       expect(person.told).toEqual(["hi"]);
     }),
@@ -230,10 +238,10 @@ describe("a first word", () => {
       const sessionId = await stage.alice("console", { agent: "mohe" }).session();
       for (const room of ["xmpp:dora@test", "xmpp:bob@test"]) {
         const send = { person: OWNER, room, text: "hi", sessionId };
-        expect(await outcome(stage.gateway.send(send))).toBe("not_shared");
-        expect(await outcome(stage.gateway.send({ ...send, sessionId: null }))).toBe("ok");
-        expect(await outcome(stage.gateway.send(send))).toBe("not_shared");
-        expect(await outcome(stage.gateway.send({ ...send, share: true }))).toBe("ok");
+        expect(await outcome(stage.gateway.bridge.send(send))).toBe("not_shared");
+        expect(await outcome(stage.gateway.bridge.send({ ...send, sessionId: null }))).toBe("ok");
+        expect(await outcome(stage.gateway.bridge.send(send))).toBe("not_shared");
+        expect(await outcome(stage.gateway.bridge.send({ ...send, share: true }))).toBe("ok");
       }
     }),
   );
@@ -244,7 +252,13 @@ describe("a first word", () => {
       const send = (room: string, role: "owner" | "member" = "owner", agent?: string) => {
         const person = role === "owner" ? OWNER : ({ id: "bob", role } as const);
         return outcome(
-          stage.gateway.send({ person, room, text: "x", sessionId: null, ...(agent === undefined ? {} : { agent }) }),
+          stage.gateway.bridge.send({
+            person,
+            room,
+            text: "x",
+            sessionId: null,
+            ...(agent === undefined ? {} : { agent }),
+          }),
         );
       };
       expect(await send("xmpp:carol@test", "member")).toBe("forbidden");

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { followConfig } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { followConfig } from "../../src/gateway/start.ts";
 import { type HttpStage, httpStory, LOCAL, until } from "../support/http-stage.ts";
 
 /** The gateway follows its files, as `tertulia start` lets it. */

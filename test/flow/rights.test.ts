@@ -184,7 +184,7 @@ describe("what a guest may in a shared room", () => {
       await stage.alice("console", { agent: "mohe" }).asks("say hi");
       const sessionId = await stage.alice("console", { agent: "mohe" }).session();
       const send = () =>
-        stage.gateway.send({ person: { id: "owner", role: "owner" }, room: "core", text: "hello", sessionId });
+        stage.gateway.bridge.send({ person: { id: "owner", role: "owner" }, room: "core", text: "hello", sessionId });
       await send();
       const bindings = () => stage.sql("SELECT 1 FROM binding").length;
       for (const command of ["/undo", "/new", "/reset", "/new hi", "/handoff clear", "/runtime other", "/resume 1"]) {
@@ -260,7 +260,7 @@ describe("where nobody but guests is", () => {
         expect(last(room)).toContain("Several people speak in this session");
         const key = roomKey("mohe");
         const owner = { id: "owner", role: "owner" } as const;
-        const say = (text: string) => stage.gateway.say({ person: owner, agent: "mohe", door: { key }, text });
+        const say = (text: string) => stage.gateway.doors.say({ person: owner, agent: "mohe", door: { key }, text });
         await say("/new");
         expect(sessionOf(stage)).not.toBe(session);
         await say("/undo");

@@ -23,7 +23,7 @@ function turns(stage: Story): number {
 
 /** An agent speaks in the room of its own accord, from no session (H5). */
 async function says(stage: Story, agent: string, text: string): Promise<void> {
-  await stage.gateway.send({ person: { id: "owner", role: "owner" }, room: CORE, agent, text, sessionId: null });
+  await stage.gateway.bridge.send({ person: { id: "owner", role: "owner" }, room: CORE, agent, text, sessionId: null });
 }
 
 /** What an agent was told in its last turn. */
@@ -592,7 +592,7 @@ describe("agents come and go", () => {
       expect(await stage.rewrites({ ...THREE, agents: { mohe, zhiwei: { ...zhiwei, accounts: [] }, lan } })).toEqual(
         [],
       );
-      expect(stage.gateway.channels.map(({ account, agent }) => [account, agent])).toEqual([
+      expect(stage.gateway.accounts.list().map(({ account, agent }) => [account, agent])).toEqual([
         ["mohe@test", "mohe"],
         ["zhiwei@test", "lan"],
       ]);

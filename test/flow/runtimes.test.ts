@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Config, loadConfig } from "../../src/config.ts";
-import { Gateway, type Said } from "../../src/gateway.ts";
-import { renderNotice } from "../../src/reply/render-notice.ts";
+import { type Config, loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Said } from "../../src/intake/local-doors.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
 import { silentLog } from "../../src/util/log.ts";
 import { createKnowingRuntime, type KnowingRuntime } from "../support/knowing-runtime.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
@@ -35,10 +36,10 @@ function createStage() {
     await gateway.start();
   };
   const say = async (text: string) =>
-    gateway.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
+    gateway.doors.say({ person: OWNER, agent: "main", door: { platform: "console", name: "main" }, text });
   const hears = async (said: Said): Promise<string> => {
     if (said.kind === "command") return renderNotice(said.reply);
-    const answer = await gateway.answerOf(said.turnId);
+    const answer = await gateway.turns.answerOf(said.turnId);
     return [answer.text, ...answer.notices.map(renderNotice)].filter((part) => part !== "").join("\n");
   };
   return {
@@ -71,7 +72,7 @@ function createStage() {
     },
     /** Every handle is closed, as after an hour of silence. */
     async parks(): Promise<void> {
-      await gateway.park((await gateway.reader.conversation(KEY))?.currentSession ?? "");
+      await gateway.pool.drop((await gateway.reader.conversation(KEY))?.currentSession ?? "");
     },
     async restarts(change = (before: Config["runtimes"]): Config["runtimes"] => before): Promise<void> {
       await gateway.stop();
@@ -191,18 +192,21 @@ describe("two runtimes side by side", () => {
   test("B7: the model is told once that another runtime ran the conversation before", async () => {
     await stage.asks("w1");
     await stage.asks("/runtime c");
-    const { facts } = await stage.gateway.nextContext(KEY);
+    const { facts } = await stage.gateway.conversations.nextContext(KEY);
     expect(facts).toContain("this conversation was run by a until now, and is run by c from here on");
     await stage.asks("w2");
-    expect((await stage.gateway.nextContext(KEY)).facts).not.toContain("was run by");
+    expect((await stage.gateway.conversations.nextContext(KEY)).facts).not.toContain("was run by");
   });
 
   test("B6: agent_state has the origin's shape, and keys that are not ours are kept at every depth", async () => {
     const conversation = async () => (await stage.gateway.reader.conversation(KEY))!;
     await stage.asks("w1");
-    await stage.gateway.keepAgentState(KEY, { jarvis: { mood: 3 }, runtime_state: { jarvis: { x: 1 }, a: { y: 2 } } });
-    await stage.gateway.keepAgentState(KEY, { jarvis: { tone: "dry" } });
-    expect(await stage.gateway.agentState(await conversation())).toEqual({
+    await stage.gateway.conversations.keepAgentState(KEY, {
+      jarvis: { mood: 3 },
+      runtime_state: { jarvis: { x: 1 }, a: { y: 2 } },
+    });
+    await stage.gateway.conversations.keepAgentState(KEY, { jarvis: { tone: "dry" } });
+    expect(await stage.gateway.conversations.agentState(await conversation())).toEqual({
       jarvis: { mood: 3, tone: "dry" },
       runtime: "a",
       runtime_state: {
@@ -219,14 +223,14 @@ describe("two runtimes side by side", () => {
     });
     stage.runtimes.a!.failing = 1;
     await stage.asks("w2");
-    expect(await stage.gateway.agentState(await conversation())).toMatchObject({
+    expect(await stage.gateway.conversations.agentState(await conversation())).toMatchObject({
       runtime_state: { a: { status: "degraded", seen_through: 2 } },
     });
   });
 
   test("B7: only the owner switches, and an unknown name changes nothing", async () => {
     expect(await stage.asks("/runtime nobody")).toMatch(/There is no runtime "nobody"\.\nRuntimes:\n {2}a/);
-    const said = await stage.gateway.say({
+    const said = await stage.gateway.doors.say({
       person: { id: "bob", role: "member" },
       agent: "main",
       door: { platform: "console", name: "main" },

@@ -37,7 +37,7 @@ describe("telemetry", () => {
   test("one line is logged per turn: its ids, its outcome and its times, and nothing else", async () => {
     const { bot, clock, gateway, until } = stage;
     await bot.says("slow 3");
-    await until(() => gateway.turnsBegun.length === 1);
+    await until(() => gateway.turns.begun.length === 1);
     await bot.says("say second", { rules: { busyMode: "queue" } });
     for (let step = 0; step < 5; step++) await clock.advance(100);
     await untilTurns(2);
@@ -60,7 +60,7 @@ describe("telemetry", () => {
     await bot.says("fail");
     await untilTurns(3);
     await bot.says("slow 100");
-    await until(() => gateway.turnsBegun.length === 1);
+    await until(() => gateway.turns.begun.length === 1);
     await bot.says("say waits", { rules: { busyMode: "queue" } });
     await bot.resets();
     await untilTurns(5);
@@ -81,7 +81,7 @@ describe("telemetry", () => {
   test("the depth of the queue, running turns and warm handles are those of the moment", async () => {
     const { bot, gateway, until } = stage;
     await bot.says("slow 100");
-    await until(() => gateway.turnsBegun.length === 1);
+    await until(() => gateway.turns.begun.length === 1);
     await bot.says("say one", { rules: { busyMode: "queue" } });
     await bot.says("say two", { rules: { busyMode: "queue" } });
     const text = await metrics();
@@ -128,7 +128,7 @@ describe("telemetry", () => {
     test("a turn is a span with what it passed as its children, in their order and within its time", async () => {
       const { bot, clock, gateway, until } = stage;
       await bot.says("slow 3");
-      await until(() => gateway.turnsBegun.length === 1);
+      await until(() => gateway.turns.begun.length === 1);
       for (let step = 0; step < 5; step++) await clock.advance(100);
       await until(() => named("deliver").length === 1);
       const [turn] = named("tertulia.turn");

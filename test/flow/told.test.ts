@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { renderNotice } from "../../src/reply/render-notice.ts";
-import { turnProblem } from "../../src/reply/turn-problem.ts";
-import type { TurnAnswer } from "../../src/store/store.ts";
+import type { TurnAnswer } from "../../src/store/readers.ts";
+import { renderNotice } from "../../src/text/render-notice.ts";
+import { turnProblem } from "../../src/turn/turn-problem.ts";
 import { type Story, type StoryOptions, story } from "../support/harness.ts";
 import { agentsInRoom, CORE, RoomServer } from "../support/room.ts";
 
@@ -93,7 +93,7 @@ describe("doors, and not keys", () => {
       const terminal = stage.alice("console", { agent: "mohe" });
       await terminal.asks("say a secret");
       const send = async () =>
-        stage.gateway.send({
+        stage.gateway.bridge.send({
           person: { id: "owner", role: "owner" },
           room: "core",
           text: "x",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Inbox } from "../../src/channel/channel.ts";
 import { type ErrorCode, TertuliaError } from "../../src/errors.ts";
-import type { Heard } from "../../src/message/heard.ts";
+import type { PlatformEvent } from "../../src/message/platform-event.ts";
 import { type Story, story } from "../support/harness.ts";
 import { ALICE_AND_BOB, agentsInRoom, RoomServer } from "../support/room.ts";
 
@@ -9,7 +9,7 @@ import { ALICE_AND_BOB, agentsInRoom, RoomServer } from "../support/room.ts";
 function roomThatRepeats() {
   const room = new RoomServer();
   let inbox: Inbox | null = null;
-  let last: readonly Heard[] = [];
+  let last: readonly PlatformEvent[] = [];
   const createChannel: RoomServer["createChannel"] = (config) => {
     const channel = room.createChannel(config);
     return {
@@ -18,15 +18,15 @@ function roomThatRepeats() {
         inbox = given;
         await channel.start({
           ...given,
-          hear: (heard, cursor) => {
+          receive: (heard, cursor) => {
             last = heard;
-            return given.hear(heard, cursor);
+            return given.receive(heard, cursor);
           },
         });
       },
     };
   };
-  return { room, createChannel, again: (): Promise<void> => inbox!.hear(last) };
+  return { room, createChannel, again: (): Promise<void> => inbox!.receive(last) };
 }
 
 const CONFIG = { agents: agentsInRoom(["mohe"]), people: ALICE_AND_BOB };

@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { Gateway, type Person } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { silentLog } from "../../src/util/log.ts";
@@ -67,7 +68,12 @@ describe("300 turns with resets, stops, failures and restarts", () => {
     );
     const counts = { answered: 0, failed: 0, stopped: 0, resets: 0, restarts: 0 };
     const say = (talk: Talk, text: string) =>
-      gateway.say({ person: talk.person, agent: "main", door: { platform: talk.platform, name: talk.label }, text });
+      gateway.doors.say({
+        person: talk.person,
+        agent: "main",
+        door: { platform: talk.platform, name: talk.label },
+        text,
+      });
 
     // A fixed order that mixes everything: the same in each run.
     let seed = 7;
@@ -97,7 +103,7 @@ describe("300 turns with resets, stops, failures and restarts", () => {
         await model.arrived(requests);
         await say(talk, "/stop");
       }
-      const { turn, text } = await gateway.answerOf(said.turnId);
+      const { turn, text } = await gateway.turns.answerOf(said.turnId);
       if (kind === "") expect(text).toBe(`answer to talk-${talk.label}-g${talk.generation}-${talk.turn}`);
       counts[turn.state === "answered" ? "answered" : turn.state === "failed" ? "failed" : "stopped"] += 1;
     }

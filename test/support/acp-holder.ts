@@ -1,6 +1,6 @@
 /** Opens a session of the hostile agent that is deaf, in a process that can be killed: `node test/support/acp-holder.ts HOME MARK [exit]`. */
 import { fileURLToPath } from "node:url";
-import { inheritedEnvironment } from "../../src/config.ts";
+import { inheritedEnvironment } from "../../src/config/config.ts";
 import { createAcpRuntime } from "../../src/runtime/acp/acp-runtime.ts";
 import { acpAgent } from "../../src/runtime/acp/presets.ts";
 import { systemClock } from "../../src/util/clock.ts";

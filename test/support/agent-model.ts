@@ -20,7 +20,7 @@ export interface AgentModel {
   close(): Promise<void>;
 }
 
-export interface AskedOfModel {
+interface AskedOfModel {
   readonly path: string;
   /** Without the system prompt. */
   readonly messages: readonly ModelMessage[];
@@ -30,7 +30,7 @@ export interface AskedOfModel {
   isCut: boolean;
 }
 
-export interface ModelMessage {
+interface ModelMessage {
   readonly role: "user" | "assistant" | "tool";
   readonly text: string;
 }

@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
+import type { StoreReader } from "../../src/store/readers.ts";
 import { openSqliteReader } from "../../src/store/sqlite/sqlite-store.ts";
-import type { StoreReader } from "../../src/store/store.ts";
 import { fateIn, keyOf, type Line, type Problem, transcripts } from "./ledger.ts";
 import { temporaryFolder } from "./store.ts";
 

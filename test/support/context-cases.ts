@@ -137,7 +137,9 @@ export const CASES: readonly ContextCase[] = [
       shared: false,
     },
     settings: { platforms: ["console", "http", "telegram", "discord"] },
-    facts: { told: '# Where you are\nChannel topic: "Old plans"\nPlatforms: the terminal\nHome channels: Discord "1"' },
+    facts: {
+      stablePart: '# Where you are\nChannel topic: "Old plans"\nPlatforms: the terminal\nHome channels: Discord "1"',
+    },
   },
   {
     name: "discord-thread",
@@ -259,7 +261,7 @@ export function render({ stable, settings: changed, facts: known, door }: Contex
     source: door ?? stable.source,
     authors: [{ author: ANN, userId: "42" }],
     role: "member",
-    told: part,
+    stablePart: part,
     handoff: null,
     guests: [],
     notes: [],
@@ -273,7 +275,7 @@ export function render({ stable, settings: changed, facts: known, door }: Contex
   return { stable: part, facts: renderTurnFacts(facts, speakersOf(facts, settings), settings) };
 }
 
-export function speakersOf(facts: Pick<TurnFacts, "authors" | "room" | "source">, settings: ContextSettings): Speakers {
+function speakersOf(facts: Pick<TurnFacts, "authors" | "room" | "source">, settings: ContextSettings): Speakers {
   return createSpeakers({
     agent: settings.agent.name,
     known: [...facts.authors.map(({ author }) => author), ...facts.room.lines.map(({ author }) => author)],

@@ -48,7 +48,7 @@ export interface FakeHermes {
   close(): Promise<void>;
 }
 
-export interface HeldSession {
+interface HeldSession {
   readonly source: string;
   readonly messages: FakeMessage[];
   /** Where it goes on after a compression. */

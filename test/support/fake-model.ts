@@ -17,7 +17,7 @@ export interface FakeRequest {
   readonly body: FakeBody;
 }
 
-export interface FakeBody {
+interface FakeBody {
   readonly model: string;
   readonly messages: readonly FakeMessage[];
   readonly stream?: boolean;

@@ -2,18 +2,21 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Channel } from "../../src/channel/channel.ts";
-import type { OwnPlatform } from "../../src/channel/own-doors.ts";
-import { type AccountConfig, type Config, loadConfig } from "../../src/config.ts";
-import { ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { type AccountConfig, type Config, loadConfig } from "../../src/config/config.ts";
+import type { Person } from "../../src/conversation/person.ts";
+import { localDoorChatId } from "../../src/conversation/session-key.ts";
 import { asTertuliaError, type TertuliaError } from "../../src/errors.ts";
 import type { GatewayEvent } from "../../src/events.ts";
-import { Gateway, type Person, type Said } from "../../src/gateway.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { LocalPlatform, Said } from "../../src/intake/local-doors.ts";
 import type { Fate } from "../../src/message/message.ts";
 import type { Notice } from "../../src/message/notice.ts";
-import { deliveryText, renderNotice } from "../../src/reply/render-notice.ts";
 import { createDemoRuntime, type DemoRuntime } from "../../src/runtime/demo/demo-runtime.ts";
+import type { Store } from "../../src/store/port.ts";
+import type { TurnAnswer } from "../../src/store/readers.ts";
+import type { BindingRow } from "../../src/store/rows.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { BindingRow, Store, TurnAnswer } from "../../src/store/store.ts";
+import { deliveryText, renderNotice } from "../../src/text/render-notice.ts";
 import type { LiveEvent } from "../../src/turn/live-turn.ts";
 import type { Clock } from "../../src/util/clock.ts";
 import type { IdSource } from "../../src/util/ids.ts";
@@ -129,9 +132,9 @@ export class Story {
 
   // ---- the people and their doors
 
-  readonly alice = (platform: OwnPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
+  readonly alice = (platform: LocalPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
     new Door(this, { person: { id: "owner", role: "owner", name: "Alice" }, platform, ...at });
-  readonly bob = (platform: OwnPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
+  readonly bob = (platform: LocalPlatform = "console", at: { name?: string; agent?: string } = {}): Door =>
     new Door(this, { person: { id: "bob", role: "member", name: "Bob" }, platform, ...at });
 
   // ---- lives and deaths
@@ -298,7 +301,7 @@ export class Story {
       ...open,
       timers: this.#manual.pending,
       handles: gateway.pool.list().length,
-      running: gateway.runningTurns,
+      running: gateway.turns.running,
     };
     const isNothing = Object.values(left).every((count) => count === 0);
     if (!isNothing) throw new Error(`Something is left open: ${JSON.stringify(left)}`);
@@ -326,22 +329,22 @@ export class Door {
   readonly person: Person;
   readonly agent: string;
   readonly story: Story;
-  readonly #platform: OwnPlatform;
+  readonly #platform: LocalPlatform;
   readonly #name: string;
 
-  constructor(story: Story, at: { person: Person; platform: OwnPlatform; name?: string; agent?: string }) {
+  constructor(story: Story, at: { person: Person; platform: LocalPlatform; name?: string; agent?: string }) {
     this.story = story;
     this.person = at.person;
     this.agent = at.agent ?? story.config.defaultAgent;
     this.#platform = at.platform;
     this.#name = at.name ?? "main";
-    const chatId = encodeURIComponent(ownDoorChatId(this.person.id, this.#name));
+    const chatId = encodeURIComponent(localDoorChatId(this.person.id, this.#name));
     this.key = `agent:${this.agent}:${this.#platform}:dm:${chatId}`;
   }
 
   /** Resolves when the words are durable. */
   async says(text: string, idempotency?: { key: string; bodyHash: string }): Promise<Words> {
-    const said: Said = await this.story.gateway.say({
+    const said: Said = await this.story.gateway.doors.say({
       person: this.person,
       agent: this.agent,
       door: { platform: this.#platform, name: this.#name },
@@ -364,12 +367,12 @@ export class Door {
 
   answer(words: Words): Promise<TurnAnswer> {
     if (words.turnId === null) throw new Error("These words have no turn.");
-    return this.story.waitsFor(this.story.gateway.answerOf(words.turnId));
+    return this.story.waitsFor(this.story.gateway.turns.answerOf(words.turnId));
   }
 
   /** Speaks in somebody's conversation by its key. */
   async speaksInto(door: Door, text: string): Promise<Words> {
-    const said = await this.story.gateway.say({
+    const said = await this.story.gateway.doors.say({
       person: this.person,
       agent: door.agent,
       door: { key: door.key },
@@ -394,14 +397,14 @@ export class Door {
     { canAnswer = true } = {},
   ): { readonly seen: LiveEvent[]; readonly text: () => string; stop(): void } {
     const seen: LiveEvent[] = [];
-    const stop = this.story.gateway.watch(words.turnId!, { canAnswer, onEvent: (event) => seen.push(event) });
+    const stop = this.story.gateway.turns.watch(words.turnId!, { canAnswer, onEvent: (event) => seen.push(event) });
     const text = (): string => seen.flatMap((event) => (event.type === "text" ? [event.text] : [])).join("");
     return { seen, text, stop };
   }
 
   /** Answers a question of the agent. */
   allows(words: Words, id: string, optionId: string | null): void {
-    this.story.gateway.answerPermission({ person: this.person, turnId: words.turnId!, id, optionId });
+    this.story.gateway.turns.answerPermission({ person: this.person, turnId: words.turnId!, id, optionId });
   }
 
   async fate(words: Words): Promise<Fate | undefined> {
@@ -442,12 +445,18 @@ export class Door {
   /** H1: words into another door, from this door's session or the one named. Shared unless a story says otherwise: some doors are another person's. */
   async sends(text: string, to: Door, sessionId?: string | null, share = true): Promise<BindingRow | null> {
     const from = sessionId === undefined ? await this.session() : sessionId;
-    const sent = await this.story.gateway.send({ person: this.person, room: to.key, text, sessionId: from, share });
+    const sent = await this.story.gateway.bridge.send({
+      person: this.person,
+      room: to.key,
+      text,
+      sessionId: from,
+      share,
+    });
     return sent.binding;
   }
 
   async binds(sessionId: string, binding: "live" | "pinned", share = true): Promise<void> {
-    await this.story.gateway.bind({
+    await this.story.gateway.bridge.bind({
       person: this.person,
       room: this.key,
       change: { kind: "set", binding, sessionId },
@@ -456,7 +465,11 @@ export class Door {
   }
 
   async clears(): Promise<boolean> {
-    const { had } = await this.story.gateway.bind({ person: this.person, room: this.key, change: { kind: "clear" } });
+    const { had } = await this.story.gateway.bridge.bind({
+      person: this.person,
+      room: this.key,
+      change: { kind: "clear" },
+    });
     return had;
   }
 }

@@ -1,5 +1,6 @@
 import type { ResetPolicy } from "../../src/conversation/reset-policy.ts";
-import type * as S from "../../src/store/store.ts";
+import type * as E from "../../src/store/events.ts";
+import type * as S from "../../src/store/turns.ts";
 import type { Committed } from "./mortal-store.ts";
 
 /** The heart as plain maps. It hears of every commit in its order, and throws where it would have answered otherwise. It knows own doors and
@@ -9,7 +10,7 @@ type Bound = { session: Session; sentAt: number; ttlMs: number };
 type Session = { id: string; home: Conversation; isEnded: boolean; failures: number; lastHumanAt: number };
 type Turn = { id: number; conversation: Conversation; session: Session; state: S.TurnState; messages: number[] };
 type At = { now: number; nextId: () => string; ended: string[]; settled: number[] };
-type Landing = Partial<Omit<Extract<S.AdmitOutcome, { kind: "commanded" }>, "kind">> & { kind: string; code?: string };
+type Landing = Partial<Omit<Extract<E.AdmitOutcome, { kind: "commanded" }>, "kind">> & { kind: string; code?: string };
 
 export class HeartModel {
   readonly #turns = new Map<number, Turn>();
@@ -18,7 +19,7 @@ export class HeartModel {
   readonly #otherFates: string[] = [];
 
   committed({ verb, request, result }: Committed): void {
-    if (verb === "admit") this.#admit(request as S.AdmitBatch, result as S.AdmitResult);
+    if (verb === "admit") this.#admit(request as E.AdmitBatch, result as E.AdmitResult);
     if (verb === "begin") this.#begin((request as { sessionId: string }).sessionId, result as S.BeginResult);
     if (verb === "mark" && (result as { kind: string }).kind === "marked") this.#mark(request as S.TurnMark);
     if (verb === "settle") this.#settle(request as S.Settlement, result as S.SettleResult);
@@ -46,7 +47,7 @@ export class HeartModel {
     return known;
   }
 
-  #admit({ events, now }: S.AdmitBatch, { outcomes }: S.AdmitResult): void {
+  #admit({ events, now }: E.AdmitBatch, { outcomes }: E.AdmitResult): void {
     for (const [index, event] of events.entries()) {
       const outcome = outcomes[index]!;
       let ids = 0;
@@ -67,7 +68,7 @@ export class HeartModel {
   }
 
   /** T5: what becomes of a message. */
-  #land(conversation: Conversation, { busyMode, ...rules }: S.AdmitRules, at: At, outcome: Landing): void {
+  #land(conversation: Conversation, { busyMode, ...rules }: E.AdmitRules, at: At, outcome: Landing): void {
     const own = this.#open((turn) => turn.conversation === conversation);
     const mayJoin = busyMode !== "queue" && busyMode !== "reject";
     const joined = mayJoin ? own.findLast((turn) => turn.state === "queued") : undefined;
@@ -137,7 +138,7 @@ export class HeartModel {
     }
   }
 
-  #command(conversation: Conversation, { effect, rules }: S.CommandEvent, at: At, outcome: Landing): void {
+  #command(conversation: Conversation, { effect, rules }: E.CommandEvent, at: At, outcome: Landing): void {
     this.#otherFates.push(`${conversation.key}: ${outcome.messageId} answered`);
     const running = this.#open((turn) => turn.conversation === conversation && turn.state === "running");
     same("stopped", outcome.signal?.turnId, effect.kind === "stop" ? running[0]?.id : undefined);
@@ -150,7 +151,7 @@ export class HeartModel {
       this.#land(conversation, rules, at, { ...outcome, messageId: outcome.messageId! + 1 });
   }
 
-  #bridge(event: S.SendEvent | S.BindEvent, { now }: At, isRefused: boolean): void {
+  #bridge(event: E.SendEvent | E.BindEvent, { now }: At, isRefused: boolean): void {
     const isSend = event.kind === "send";
     const { key } = isSend ? event.into : event.conversation;
     const change = isSend ? ({ ...event, kind: "set", binding: "live" } as const) : event.change;

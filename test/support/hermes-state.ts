@@ -89,8 +89,8 @@ export function hasChatTypes(schema: HermesSchema): boolean {
 }
 
 type Value = string | number | null | Uint8Array;
-export type HermesSessionRow = Readonly<Record<string, Value>> & { readonly id: string; readonly source?: string };
-export type HermesMessageRow = Readonly<Record<string, Value>>;
+type HermesSessionRow = Readonly<Record<string, Value>> & { readonly id: string; readonly source?: string };
+type HermesMessageRow = Readonly<Record<string, Value>>;
 
 export interface HermesState {
   readonly schema: HermesSchema;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import { inheritedEnvironment } from "../../src/config.ts";
+import { inheritedEnvironment } from "../../src/config/config.ts";
 import { type AcpRuntimeOptions, createAcpRuntime } from "../../src/runtime/acp/acp-runtime.ts";
 import { type AcpAgent, acpAgent, type Quirks } from "../../src/runtime/acp/presets.ts";
 import type { AgentSession, OpenRequest, Runtime, TurnEvent } from "../../src/runtime/runtime.ts";

@@ -3,10 +3,10 @@ import { request as httpRequest, type IncomingHttpHeaders, type RequestOptions }
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import OpenAI, { type ClientOptions } from "openai";
-import { loadConfig } from "../../src/config.ts";
-import { buildSessionKey, ownDoorChatId } from "../../src/conversation/session-key.ts";
-import type { Gateway } from "../../src/gateway.ts";
-import { startGateway } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { buildSessionKey, localDoorChatId } from "../../src/conversation/session-key.ts";
+import type { Gateway } from "../../src/gateway/gateway.ts";
+import { startGateway } from "../../src/gateway/start.ts";
 import { temporaryFolder } from "./store.ts";
 
 /** A whole gateway in this process on a port of its own, for clients that really connect. */
@@ -237,7 +237,7 @@ export function completionBytes(body: object, headers: Readonly<Record<string, s
 
 /** The key of a person's own door (K19). */
 export function doorKey(platform: "http" | "console" | "web", name: string, personId = "owner"): string {
-  const chatId = ownDoorChatId(personId, name);
+  const chatId = localDoorChatId(personId, name);
   return buildSessionKey({ form: "chat", agent: "main", platform, chatType: "dm", chatId });
 }
 

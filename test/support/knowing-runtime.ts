@@ -1,4 +1,4 @@
-import { promptOf } from "../../src/context/prompt.ts";
+import { promptOf } from "../../src/runtime/prompt.ts";
 import type { Runtime, TurnResult } from "../../src/runtime/runtime.ts";
 
 /** A runtime of our own port that keeps all it was ever told of a session, in order, and answers `r7` to `w7`. */

@@ -1,5 +1,6 @@
-import { buildSessionKey, ownDoorChatId } from "../../src/conversation/session-key.ts";
-import type { EntryRow, MessageFate, SessionRow } from "../../src/store/store.ts";
+import { buildSessionKey, localDoorChatId } from "../../src/conversation/session-key.ts";
+import type { MessageFate } from "../../src/store/readers.ts";
+import type { EntryRow, SessionRow } from "../../src/store/rows.ts";
 import { type Call, type Exchange, exchange, fetchJson, listen, type Reply } from "./http-client.ts";
 
 /**
@@ -45,7 +46,7 @@ export interface Problem {
 }
 
 export function keyOf(name: string): string {
-  const chatId = ownDoorChatId("owner", name);
+  const chatId = localDoorChatId("owner", name);
   return buildSessionKey({ form: "chat", agent: "main", platform: "http", chatType: "dm", chatId });
 }
 
@@ -118,7 +119,7 @@ function contentOf(event: string): string {
 }
 
 /** What the demo agent says to these words, however often it is asked. */
-export function expectedAnswer(text: string): string {
+function expectedAnswer(text: string): string {
   const [, word = "", argument = ""] = /^(\S+) (.*)$/s.exec(text) ?? [];
   if (word === "say") return argument;
   const numbers = Array.from({ length: Number.parseInt(argument, 10) }, (_, index) => index + 1);

@@ -1,4 +1,4 @@
-import type { Claim, Store } from "../../src/store/store.ts";
+import type { Claim, Store } from "../../src/store/port.ts";
 import type { Clock } from "../../src/util/clock.ts";
 
 /** A process that can be killed: its store and its clock fall silent together, as after a SIGKILL. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, Inbox, SendResult } from "../../src/channel/channel.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitOutcome, InboundEvent, MessageEvent } from "../../src/store/store.ts";
+import type { AdmitOutcome, InboundEvent, MessageEvent } from "../../src/store/events.ts";
 import { RULES } from "./store.ts";
 
 /** A push door of our own port: what it is to answer to each send is said by the test. */

@@ -1,7 +1,8 @@
-import { loadConfig } from "../../src/config.ts";
-import { Gateway } from "../../src/gateway.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { Gateway } from "../../src/gateway/gateway.ts";
+import type { Store } from "../../src/store/port.ts";
+import type { DeliveryRow } from "../../src/store/rows.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { DeliveryRow, Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { type Log, silentLog } from "../../src/util/log.ts";
 import { createManualClock, type ManualClock } from "./manual-clock.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Channel, Inbox } from "../../src/channel/channel.ts";
 import type { Platform, Source } from "../../src/message/source.ts";
-import type { AdmitOutcome, AdmitRules } from "../../src/store/store.ts";
+import type { AdmitOutcome, AdmitRules } from "../../src/store/events.ts";
 import { RULES } from "./store.ts";
 
 /** A platform of our own port where many people write in many chats. What is sent to it is heard by nobody. */

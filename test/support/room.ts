@@ -1,6 +1,6 @@
 import type { Channel, Inbox, MessageSender, SendResult } from "../../src/channel/channel.ts";
-import type { AccountConfig } from "../../src/config.ts";
-import type { Heard, HeardMessage } from "../../src/message/heard.ts";
+import type { AccountConfig } from "../../src/config/config.ts";
+import type { PlatformEvent, PlatformMessage } from "../../src/message/platform-event.ts";
 import type { Source } from "../../src/message/source.ts";
 import type { Target } from "../../src/message/target.ts";
 
@@ -106,7 +106,7 @@ export class RoomServer {
   person(nick: string, { jid = `${nick}@test`, room = "core" }: { jid?: string; room?: string } = {}): PersonInRoom {
     const told: string[] = [];
     this.#told.set(jid, told);
-    const speak = (text: string, more: Partial<HeardMessage>) => this.#shows({ nick, jid, room, text, more });
+    const speak = (text: string, more: Partial<PlatformMessage>) => this.#shows({ nick, jid, room, text, more });
     return {
       nick,
       told,
@@ -135,7 +135,7 @@ export class RoomServer {
           isBot: false,
           messageId: id,
         };
-        await account.inbox!.hear([
+        await account.inbox!.receive([
           {
             kind: "message",
             eventId: id,
@@ -159,7 +159,11 @@ export class RoomServer {
   }
 
   /** Somebody speaks under the account of an agent, and not through the gateway: another client of it, or a script. */
-  async speaksAs(account: string, text: string, more: Partial<HeardMessage> & { room?: string } = {}): Promise<string> {
+  async speaksAs(
+    account: string,
+    text: string,
+    more: Partial<PlatformMessage> & { room?: string } = {},
+  ): Promise<string> {
     const { nick, config } = this.#accounts.get(account)!;
     const { room = "core", ...heard } = more;
     return this.#shows({ nick, jid: config.id, room, text, more: heard });
@@ -218,7 +222,7 @@ export class RoomServer {
     jid: string;
     room: string;
     text: string;
-    more: Partial<HeardMessage>;
+    more: Partial<PlatformMessage>;
     originId?: string;
   }): Promise<string> {
     const { nick, jid, room, text, more, originId } = said;
@@ -286,11 +290,11 @@ export class RoomServer {
   }
 
   /** Everybody in the room hears it, each for himself. */
-  async #tell(room: string, heardBy: (account: AgentAccount) => Heard): Promise<void> {
+  async #tell(room: string, heardBy: (account: AgentAccount) => PlatformEvent): Promise<void> {
     const there = [...this.#accounts.values()].filter(({ config }) =>
       config.rooms.some(({ jid }) => jid === `${room}@${SERVICE}`),
     );
-    await Promise.all(there.map((account) => account.inbox?.hear([heardBy(account)])));
+    await Promise.all(there.map((account) => account.inbox?.receive([heardBy(account)])));
   }
 }
 

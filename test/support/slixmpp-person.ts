@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { until } from "./until.ts";
 
-interface Heard {
+interface PlatformEvent {
   readonly kind: string;
   readonly sender?: string;
   readonly body?: string;
@@ -12,7 +12,7 @@ interface Heard {
 
 /** Somebody with slixmpp, a client that is not of the make of ours (scripts/xmpp-setup.sh installs it). */
 export class SlixmppPerson {
-  readonly heard: Heard[] = [];
+  readonly heard: PlatformEvent[] = [];
   readonly #child: ChildProcess;
   #said = "";
 
@@ -21,7 +21,9 @@ export class SlixmppPerson {
     const script = join(import.meta.dirname, "slixmpp-person.py");
     // Debian's own Python, where its package is.
     this.#child = spawn("/usr/bin/python3", [script, jid, password, "127.0.0.1", String(port), ca, room, nick]);
-    createInterface({ input: this.#child.stdout! }).on("line", (line) => this.heard.push(JSON.parse(line) as Heard));
+    createInterface({ input: this.#child.stdout! }).on("line", (line) =>
+      this.heard.push(JSON.parse(line) as PlatformEvent),
+    );
     this.#child.stderr!.on("data", (text) => {
       this.#said += text;
     });
@@ -36,7 +38,7 @@ export class SlixmppPerson {
     this.#child.stdin!.write(`${JSON.stringify({ to, body, corrects })}\n`);
   }
 
-  hears(words: string): Promise<Heard> {
+  hears(words: string): Promise<PlatformEvent> {
     return this.#waits(`hears ${words}`, ({ body }) => body === words);
   }
 
@@ -47,7 +49,7 @@ export class SlixmppPerson {
     await gone;
   }
 
-  #waits(what: string, isIt: (heard: Heard) => boolean): Promise<Heard> {
+  #waits(what: string, isIt: (heard: PlatformEvent) => boolean): Promise<PlatformEvent> {
     return until(`slixmpp ${what}`, () => {
       if (this.#child.exitCode !== null) throw new Error(`slixmpp has ended: ${this.#said.slice(-2_000)}`);
       return this.heard.find(isIt);

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Role } from "../../src/conversation/person.ts";
 import { DEFAULT_RESET_POLICY } from "../../src/conversation/reset-policy.ts";
-import { DEFAULT_KEY_RULES, ownDoorChatId } from "../../src/conversation/session-key.ts";
+import { DEFAULT_KEY_RULES, localDoorChatId } from "../../src/conversation/session-key.ts";
 import type { Platform, Source } from "../../src/message/source.ts";
 import type { Target } from "../../src/message/target.ts";
-import type { AdmitRules, MessageEvent } from "../../src/store/store.ts";
+import type { AdmitRules, MessageEvent } from "../../src/store/events.ts";
 
 /** A fresh folder, and the way to remove it. */
 export function temporaryFolder(): { path: string; remove(): void } {
@@ -26,7 +26,7 @@ export const RULES: AdmitRules = {
 };
 
 export function ownDoor(platform: Platform, person: string, name: string): { source: Source; target: Target } {
-  const chatId = ownDoorChatId(person, name);
+  const chatId = localDoorChatId(person, name);
   return {
     source: { platform, account: platform, chatId, chatType: "dm", userId: person, isBot: false },
     target: { door: "pull", platform, account: platform, chatId },

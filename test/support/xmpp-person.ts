@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Client, client, type Element, xml } from "@xmpp/client";
 import { WebSocket } from "ws";
-import { IqDesk } from "../../src/channel/xmpp/iq-desk.ts";
+import { IqRequests } from "../../src/channel/xmpp/iq-requests.ts";
 import { useOwnSockets } from "../../src/channel/xmpp/wire-socket.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { until } from "./until.ts";
@@ -36,7 +36,7 @@ export class XmppPerson {
     this.client.timeout = 10_000;
     this.client.on("error", () => undefined);
     // COMPAT: the library's own leaves a rejection unhandled when an error is quicker than its write.
-    const desk = new IqDesk(systemClock, this.jid);
+    const desk = new IqRequests(systemClock, this.jid);
     this.client.iqCaller.request = (stanza, withinMs = 10_000) =>
       desk.ask(stanza, { send: (iq) => this.client.send(iq), withinMs });
     this.client.on("stanza", (stanza: Element) => {
@@ -138,7 +138,7 @@ export class XmppPerson {
   }
 }
 
-export function hasCode(stanza: Element, code: string): boolean {
+function hasCode(stanza: Element, code: string): boolean {
   const x = stanza.getChild("x", "http://jabber.org/protocol/muc#user");
   return x?.getChildren("status").some(({ attrs }) => attrs.code === code) === true;
 }

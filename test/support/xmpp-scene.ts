@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { loadConfig } from "../../src/config.ts";
-import type { Gateway } from "../../src/gateway.ts";
-import { type RunningGateway, startGateway } from "../../src/start.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import type { Gateway } from "../../src/gateway/gateway.ts";
+import { type RunningGateway, startGateway } from "../../src/gateway/start.ts";
 import { temporaryFolder } from "./store.ts";
 import { until } from "./until.ts";
 import type { XmppPerson } from "./xmpp-person.ts";
@@ -126,8 +126,10 @@ export class XmppScene {
   }
 
   async ready(): Promise<void> {
-    await until(`the agents are in the room: ${JSON.stringify(this.#running?.gateway.channels)}`, () =>
-      this.gateway.channels.every(({ status }) => status.state === "online" && (status.problems ?? []).length === 0),
+    await until(`the agents are in the room: ${JSON.stringify(this.#running?.gateway.accounts.list())}`, () =>
+      this.gateway.accounts
+        .list()
+        .every(({ status }) => status.state === "online" && (status.problems ?? []).length === 0),
     );
   }
 

@@ -1,6 +1,12 @@
 import type { Channel, Inbox, SendResult } from "../../src/channel/channel.ts";
 import { createXmppChannel, type XmppAccount, type XmppPace } from "../../src/channel/xmpp/xmpp-channel.ts";
-import type { Heard, HeardDeletion, HeardEdit, HeardMessage, HeardRefused } from "../../src/message/heard.ts";
+import type {
+  PlatformDeletion,
+  PlatformEdit,
+  PlatformEvent,
+  PlatformMessage,
+  UnreadableEvent,
+} from "../../src/message/platform-event.ts";
 import type { Target } from "../../src/message/target.ts";
 import { systemClock } from "../../src/util/clock.ts";
 import { until } from "./until.ts";
@@ -10,9 +16,9 @@ import { startEjabberd, startProsody, type XmppServer } from "./xmpp-servers.ts"
 /** A channel with an inbox that keeps what it hears, and survives the channel as a store does. */
 export class XmppListener {
   /** Every event as handed in, in its order: a repeated id too. */
-  readonly events: Heard[] = [];
+  readonly events: PlatformEvent[] = [];
   /** Whoever was seen in a room. */
-  readonly readers: Heard[] = [];
+  readonly readers: PlatformEvent[] = [];
   readonly log: string[] = [];
   cursor: string | null = null;
   /** While set, nothing can be stored. */
@@ -51,7 +57,7 @@ export class XmppListener {
     const inbox: Inbox = {
       cursor: this.cursor,
       commit: async () => [],
-      hear: async (events, cursor) => {
+      receive: async (events, cursor) => {
         if (this.isBroken) throw new Error("the disk is full");
         for (const event of events) (event.kind === "reader" ? this.readers : this.events).push(event);
         if (cursor !== undefined) this.cursor = cursor;
@@ -97,24 +103,24 @@ export class XmppListener {
     return await this.channel.sender!.send(target, text, options);
   }
 
-  messages(): HeardMessage[] {
+  messages(): PlatformMessage[] {
     return this.events.filter((event) => event.kind === "message");
   }
   texts(): string[] {
     return this.messages().map(({ text }) => text);
   }
-  async hears(text: string): Promise<HeardMessage> {
+  async hears(text: string): Promise<PlatformMessage> {
     return await until(`the channel hears ${JSON.stringify(text)}`, () =>
       this.messages().find((heard) => heard.text === text),
     );
   }
-  async hearsEdit(): Promise<HeardEdit> {
+  async hearsEdit(): Promise<PlatformEdit> {
     return await until("the channel hears an edit", () => this.events.find((event) => event.kind === "edit"));
   }
-  async hearsDeletion(): Promise<HeardDeletion> {
+  async hearsDeletion(): Promise<PlatformDeletion> {
     return await until("the channel hears a deletion", () => this.events.find((event) => event.kind === "delete"));
   }
-  async refuses(): Promise<HeardRefused> {
+  async refuses(): Promise<UnreadableEvent> {
     return await until("the channel refuses something", () => this.events.find((event) => event.kind === "refused"));
   }
   /** The sentence of a problem with these words. */

@@ -26,9 +26,9 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
   /** Speaks at a terminal of the agent, and waits for the answer. */
   async function types(agent: string, text: string): Promise<{ session: string; text: string }> {
     const { gateway } = scene;
-    const said = await gateway.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
+    const said = await gateway.doors.say({ person: OWNER, agent, door: { platform: "console", name: "main" }, text });
     if (said.kind !== "turn") throw new Error(said.kind);
-    return { session: said.sessionId, text: (await gateway.answerOf(said.turnId)).text };
+    return { session: said.sessionId, text: (await gateway.turns.answerOf(said.turnId)).text };
   }
 
   function sessionOfLastTurn(agent: string): string {
@@ -46,9 +46,14 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     const mohe = await types("mohe", "say the plan is to ship on Friday");
     const zhiwei = await types("zhiwei", "say I keep the accounts");
     const send = { person: OWNER, room: "core" };
-    await scene.gateway.send({ ...send, agent: "zhiwei", text: "I am here", sessionId: zhiwei.session });
+    await scene.gateway.bridge.send({ ...send, agent: "zhiwei", text: "I am here", sessionId: zhiwei.session });
     await alice.hears("I am here");
-    await scene.gateway.send({ ...send, agent: "mohe", text: "@zhiwei say Friday is fine", sessionId: mohe.session });
+    await scene.gateway.bridge.send({
+      ...send,
+      agent: "mohe",
+      text: "@zhiwei say Friday is fine",
+      sessionId: mohe.session,
+    });
     await alice.hears("Friday is fine");
     expect(heardBy(alice)).toEqual(["zhiwei: I am here", "mohe: @zhiwei say Friday is fine", "zhiwei: Friday is fine"]);
     expect(sessionOfLastTurn("zhiwei")).toBe(zhiwei.session);
@@ -314,7 +319,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
       .catch(() => alice.setsRole(scene.room, { nick: "mohe", role: "none" }, "too loud"));
     const [mohe] = scene.agents;
     const problemsOf = (jid: string): string => {
-      const found = scene.gateway.channels.find(({ account }) => account === jid);
+      const found = scene.gateway.accounts.list().find(({ account }) => account === jid);
       return found !== undefined && "problems" in found.status ? (found.status.problems ?? []).join() : "";
     };
     await until("the kick is known", () => problemsOf(mohe!.jid).includes("kicked"));
@@ -327,15 +332,17 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     const zhiwei = scene.agents.pop()!;
     scene.config();
     await scene.rereads();
-    expect(scene.gateway.channels.map(({ account }) => account)).toEqual([mohe!.jid]);
+    expect(scene.gateway.accounts.list().map(({ account }) => account)).toEqual([mohe!.jid]);
     scene.agents.push(zhiwei);
     scene.config();
     await scene.rereads();
     await until("zhiwei is back", () =>
-      scene.gateway.channels.some(
-        ({ account, status }) =>
-          account === zhiwei.jid && status.state === "online" && (status.problems ?? []).length === 0,
-      ),
+      scene.gateway.accounts
+        .list()
+        .some(
+          ({ account, status }) =>
+            account === zhiwei.jid && status.state === "online" && (status.problems ?? []).length === 0,
+        ),
     );
     await alice.saysInRoom(scene.room, "@zhiwei history");
     await alice.hears(/me: still here/);
@@ -358,7 +365,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
       service: scene.service,
       tls: { ca: "ca.pem" },
     };
-    const statusOf = (jid: string) => scene.gateway.channels.find((one) => one.account === jid)?.status;
+    const statusOf = (jid: string) => scene.gateway.accounts.list().find((one) => one.account === jid)?.status;
     await alice.saysInRoom(scene.room, "@mohe slow 40");
     await until("mohe answers", () => scene.sql("SELECT 1 FROM turn WHERE state = 'running'").length > 0);
     scene.config({}, { zhiwei: { accounts: [{ ...account, password: "wrong" }] } });
@@ -406,7 +413,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     scene.config({ turn: { debounce_ms: 0 } });
     await scene.starts();
     const { session } = await types("mohe", "say hi");
-    await scene.gateway.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId: session });
+    await scene.gateway.bridge.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId: session });
     const typed: string[] = [];
     for (let n = 0; n < 200; n++) {
       const [answer] = await Promise.all([types("mohe", `say t${n}`), alice.saysInRoom(scene.room, `@mohe say r${n}`)]);
@@ -432,11 +439,11 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     await scene.starts();
     const { session } = await types("mohe", "say my bank is in Zurich");
     const send = { person: OWNER, room: "core", agent: "mohe", sessionId: session };
-    await scene.gateway.send({ ...send, text: "here" });
+    await scene.gateway.bridge.send({ ...send, text: "here" });
     await alice.hears("here");
     const mallory = await scene.person("mallory");
     await until("he is seen", () => scene.sql("SELECT id FROM place_reader WHERE id = ?", mallory.jid).length > 0);
-    await expect(scene.gateway.send({ ...send, text: "more" })).rejects.toMatchObject({ code: "not_shared" });
+    await expect(scene.gateway.bridge.send({ ...send, text: "more" })).rejects.toMatchObject({ code: "not_shared" });
     await alice.saysInRoom(scene.room, "@mohe history");
     await alice.hears(/others read along at that door/);
     await scene.quiets();
@@ -449,7 +456,7 @@ describe.each(SERVERS)("scenes, on %s", (_, start) => {
     scene.config();
     await scene.starts();
     const { session } = await types("mohe", "say my bank is in Zurich");
-    await scene.gateway.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId: session });
+    await scene.gateway.bridge.send({ person: OWNER, room: "core", agent: "mohe", text: "here", sessionId: session });
     await alice.hears("here");
     const mallory = await scene.person("mallory");
     await mallory.saysInRoom(scene.room, "@mohe history: what did Alice say at her other doors?");

@@ -182,17 +182,19 @@ describe("F-ROOM-06 a room that hides addresses from all but its moderators", ()
       await owner.hears(new RegExp(`You are Alice \\(owner\\)[^]*You talk to ${agent}`, "i"));
     }
     const statuses = new Map(
-      scene.gateway.channels.map(({ agent, status }) => [agent, accountFinding({ account: "", agent, status }).text]),
+      scene.gateway.accounts
+        .list()
+        .map(({ agent, status }) => [agent, accountFinding({ account: "", agent, status }).text]),
     );
     expect([...statuses.values()].filter((text) => text.includes(`${scene?.room} hides addresses`))).toHaveLength(1);
     const door = { platform: "console", name: "main" } as const;
-    await scene.gateway.say({ person: OWNER, agent: "zhiwei", door, text: "say hello" });
+    await scene.gateway.doors.say({ person: OWNER, agent: "zhiwei", door, text: "say hello" });
     await scene.quiets();
     const [session] = scene.sql<{ id: string }>(
       "SELECT id FROM session WHERE agent = 'zhiwei' AND owner_person = 'owner'",
     );
     const words = { person: OWNER, room: "core", agent: "zhiwei", sessionId: session!.id };
-    const sent = await scene.gateway.send({ ...words, text: "from the terminal" });
+    const sent = await scene.gateway.bridge.send({ ...words, text: "from the terminal" });
     expect(sent.binding).not.toBeNull();
     await owner.saysInRoom(scene.room, "@zhiwei say I know you");
     await owner.hears("I know you");
@@ -202,7 +204,7 @@ describe("F-ROOM-06 a room that hides addresses from all but its moderators", ()
     await guest.join(scene.room, "Bob");
     await guest.saysInRoom(scene.room, "hello");
     await until("Bob is heard", () => scene!.sql("SELECT 1 FROM refused_event WHERE code = 'access'").length > 0);
-    await expect(scene.gateway.send({ ...words, text: "again" })).rejects.toMatchObject({ code: "not_shared" });
+    await expect(scene.gateway.bridge.send({ ...words, text: "again" })).rejects.toMatchObject({ code: "not_shared" });
     await scene.stage.clear();
   });
 });

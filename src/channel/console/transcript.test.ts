@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Message } from "../../message/message.ts";
 import type { Target } from "../../message/target.ts";
-import type { DeliveryRow, EntryRow, Turn } from "../../store/store.ts";
+import type { DeliveryRow, EntryRow } from "../../store/rows.ts";
+import type { Turn } from "../../store/turns.ts";
 import { type Shown, Transcript, type WireEvent } from "./transcript.ts";
 
 const KEY = "agent:main:console:dm:owner%2Fmain";

@@ -1,9 +1,10 @@
 import type { GatewayEvent } from "../../events.ts";
 import type { Author, Fate } from "../../message/message.ts";
 import type { Target } from "../../message/target.ts";
-import { renderNotice } from "../../reply/render-notice.ts";
 import type { PermissionOption } from "../../runtime/runtime.ts";
-import type { DeliveryRow, EntryRow, Turn } from "../../store/store.ts";
+import type { DeliveryRow, EntryRow } from "../../store/rows.ts";
+import type { Turn } from "../../store/turns.ts";
+import { renderNotice } from "../../text/render-notice.ts";
 
 /** What a stream of events carries (docs/http.md): the gateway's events, and the words and questions of the turns among them. */
 export type WireEvent =

@@ -1,4 +1,4 @@
-import type { Limit } from "../../reply/unit.ts";
+import type { Limit } from "../../text/unit.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 

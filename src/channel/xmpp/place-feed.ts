@@ -1,10 +1,10 @@
 import type { Element } from "@xmpp/client";
-import type { Heard } from "../../message/heard.ts";
+import type { PlatformEvent } from "../../message/platform-event.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import type { Mark } from "./cursor.ts";
-import type { HearsayQueue } from "./hearsay-queue.ts";
+import type { InboundQueue } from "./inbound-queue.ts";
 import { pause } from "./pause.ts";
 import type { PrivateIdentity } from "./private-address.ts";
 import { Recent } from "./recent.ts";
@@ -12,7 +12,7 @@ import { Recent } from "./recent.ts";
 /** When a message was said, seen from this account: while it listened, while it was cut off, or before it first came. */
 export type When = "live" | "caught-up" | "history";
 
-export interface Overheard {
+export interface ReceivedStanza {
   readonly message: Element;
   readonly when: When;
   /** The archive's id of it (its stanza-id), where there is one. */
@@ -37,13 +37,13 @@ export interface PlaceFeedOptions {
   /** Whose archive it is. */
   readonly owner: string;
   readonly archive: Pick<Archive, "page">;
-  readonly hearing: HearsayQueue;
+  readonly hearing: InboundQueue;
   readonly clock: Clock;
   readonly log: Log;
   readonly history: number;
-  readonly read: (overheard: Overheard) => readonly Heard[];
+  readonly read: (received: ReceivedStanza) => readonly PlatformEvent[];
   /** Is shown the last messages, at the first catch-up of a process: they may be named by what comes. */
-  readonly recall: (overheard: Overheard) => void;
+  readonly recall: (received: ReceivedStanza) => void;
 }
 
 const PAGE = 100;
@@ -61,7 +61,7 @@ export class PlaceFeed {
   readonly #options: PlaceFeedOptions;
   readonly #seen = new Recent<true>(4_000);
   #state: "buffering" | "live" = "buffering";
-  #buffer: Overheard[] = [];
+  #buffer: ReceivedStanza[] = [];
   #hasArchive = false;
   /** Something was let go that only the archive has. */
   #isBehind = false;
@@ -92,11 +92,11 @@ export class PlaceFeed {
     this.#isBehind = false;
   }
 
-  hear(overheard: Overheard): void {
+  hear(received: ReceivedStanza): void {
     if (this.#state === "live") {
-      if (this.#put(overheard)) return;
+      if (this.#put(received)) return;
       this.#fellBehind();
-    } else if (this.#buffer.length < LONGEST_BUFFER) this.#buffer.push(overheard);
+    } else if (this.#buffer.length < LONGEST_BUFFER) this.#buffer.push(received);
     else this.#isBehind = true;
   }
 
@@ -191,8 +191,8 @@ export class PlaceFeed {
   }
 
   /** Waits for room. False: it is over, and the message comes again. */
-  async #putInTime(overheard: Overheard, isOver: () => boolean): Promise<boolean> {
-    while (!this.#put(overheard)) {
+  async #putInTime(received: ReceivedStanza, isOver: () => boolean): Promise<boolean> {
+    while (!this.#put(received)) {
       if (isOver()) return false;
       await this.#options.hearing.settled();
     }
@@ -200,7 +200,7 @@ export class PlaceFeed {
   }
 
   /** False: there is no room for it. */
-  #put(given: Overheard): boolean {
+  #put(given: ReceivedStanza): boolean {
     const { hearing, place, clock } = this.#options;
     if (given.id !== undefined && this.#seen.has(given.id)) return true;
     const id = given.id ?? this.#mark?.id;
@@ -213,13 +213,13 @@ export class PlaceFeed {
   }
 
   /** T2: what cannot be read is refused, and the cursor passes it. */
-  #read(overheard: Overheard): readonly Heard[] {
+  #read(received: ReceivedStanza): readonly PlatformEvent[] {
     const { read, log, place, clock } = this.#options;
     try {
-      return read(overheard);
+      return read(received);
     } catch (err) {
       log.error({ err, place }, "xmpp: a message could not be read");
-      const eventId = `unreadable/${place}/${overheard.id ?? `${clock.now()}-${++this.#unreadable}`}`;
+      const eventId = `unreadable/${place}/${received.id ?? `${clock.now()}-${++this.#unreadable}`}`;
       return [{ kind: "refused", eventId, code: "unreadable", sentence: "The message could not be read." }];
     }
   }

@@ -1,5 +1,5 @@
 import type { Archive, Archived, From, Page } from "./archive.ts";
-import { StanzaError } from "./iq-desk.ts";
+import { StanzaError } from "./iq-requests.ts";
 import { readMessage } from "./read-stanza.ts";
 
 /** More of one address than a page holds is never asked for; a message may share its time with the page's first and last. */

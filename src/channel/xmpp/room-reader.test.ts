@@ -1,6 +1,6 @@
 import { type Element, xml } from "@xmpp/client";
 import { describe, expect, test } from "vitest";
-import type { HeardMessage } from "../../message/heard.ts";
+import type { PlatformMessage } from "../../message/platform-event.ts";
 import type { Archive, Archived, From } from "./archive.ts";
 import { createEchoMark } from "./echo-mark.ts";
 import { addressIn, MUC_USER, NON_ANONYMOUS, OCCUPANT_ID, Occupants, readPresence } from "./occupants.ts";
@@ -50,9 +50,9 @@ const said = (nick: string, body: string, ...more: Element[]): Element =>
   xml("message", { type: "groupchat", from: `${ROOM}/${nick}`, id: "1" }, xml("body", {}, body), ...more);
 const occupantId = (id: string): Element => xml("occupant-id", { xmlns: OCCUPANT_ID, id });
 
-function late(reader: RoomReader, message: Element, author?: string): HeardMessage {
+function late(reader: RoomReader, message: Element, author?: string): PlatformMessage {
   const [heard] = reader.read({ message, when: "caught-up", id: "s1", at: 5, author });
-  return heard as HeardMessage;
+  return heard as PlatformMessage;
 }
 
 describe("F-SEC-01: whatever an archived message says of its author was written by its author", () => {
@@ -96,7 +96,7 @@ describe("F-SEC-01: whatever an archived message says of its author was written 
 
   test("F-SEC-01 G3: an id of ours under other words is not ours", () => {
     const id = echoes.idOf("tertulia-7-1", "the plan is good");
-    const own = (body: string): HeardMessage =>
+    const own = (body: string): PlatformMessage =>
       late(roomReader(), said("Eve", body, xml("origin-id", { xmlns: "urn:xmpp:sid:0", id })));
     expect(own("the plan is good")).toMatchObject({ isOwn: true, originId: "tertulia-7-1" });
     expect(own("the  plan is good\n")).toMatchObject({ isOwn: true });
@@ -105,7 +105,7 @@ describe("F-SEC-01: whatever an archived message says of its author was written 
         message: said("Eve", body, xml("origin-id", { xmlns: "urn:xmpp:sid:0", id })),
         when: "caught-up",
       });
-      expect(heard === undefined || (heard as HeardMessage).isOwn, body).toBe(body === "");
+      expect(heard === undefined || (heard as PlatformMessage).isOwn, body).toBe(body === "");
     }
     expect(createEchoMark("another").keyOf(id)).toBeUndefined();
   });
@@ -180,7 +180,7 @@ describe("F-ROOM-01 F-ROOM-06: who somebody is in a room", () => {
     const speaker = reader.speakerOf("Ann");
     const [heard] = reader.read({ message: said("Ann", "hi", occupantId("a1")), when: "live", id: "s1", speaker });
     expect(heard).toMatchObject({ verifiedUser: "ann@test", source: { userId: `${ROOM}?occupant=a1` } });
-    expect(JSON.stringify((heard as HeardMessage).source)).not.toContain("ann@test");
+    expect(JSON.stringify((heard as PlatformMessage).source)).not.toContain("ann@test");
   });
 
   test("F-ROOM-06: the address of an occupant is read back as it was given", () => {

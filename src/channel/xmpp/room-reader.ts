@@ -1,16 +1,16 @@
 import { createHash } from "node:crypto";
-import type { Heard } from "../../message/heard.ts";
+import type { PlatformEvent } from "../../message/platform-event.ts";
 import { cleanSource } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import { MAM } from "./archive.ts";
 import { type EchoMark, isOfAgent } from "./echo-mark.ts";
 import { NON_ANONYMOUS, OCCUPANT_ID, type Occupant, type Occupants } from "./occupants.ts";
-import type { Overheard, Speaker } from "./place-feed.ts";
+import type { ReceivedStanza, Speaker } from "./place-feed.ts";
 import { addressOf, type PrivateIdentity } from "./private-address.ts";
 import { idOf, readMessage, type Spoken } from "./read-stanza.ts";
 import { Recent } from "./recent.ts";
-import { encrypted } from "./refused.ts";
+import { encrypted } from "./unreadable.ts";
 
 /** What a room is to us now. */
 export interface RoomView {
@@ -94,15 +94,15 @@ export class RoomReader {
   }
 
   /** Learns a message that was heard before the last start: it may be edited, or replied to. */
-  recall(overheard: Overheard): void {
-    const spoken = readMessage(overheard.message);
-    if (overheard.id === undefined || spoken.nick === "" || spoken.replaces !== undefined) return;
-    const speaker = this.#oldSpeaker(spoken, overheard.author);
+  recall(received: ReceivedStanza): void {
+    const spoken = readMessage(received.message);
+    if (received.id === undefined || spoken.nick === "" || spoken.replaces !== undefined) return;
+    const speaker = this.#oldSpeaker(spoken, received.author);
     const author = this.#authorOf(spoken, speaker);
-    this.#note(spoken, { id: overheard.id, isOwn: speaker.isOwn, author, nick: spoken.nick });
+    this.#note(spoken, { id: received.id, isOwn: speaker.isOwn, author, nick: spoken.nick });
   }
 
-  read({ message, when, id, at, speaker, author: vouchedFor }: Overheard): Heard[] {
+  read({ message, when, id, at, speaker, author: vouchedFor }: ReceivedStanza): PlatformEvent[] {
     const spoken = readMessage(message);
     const isFromRoom = spoken.nick === "";
     const isSaid = spoken.type === "groupchat" && (spoken.body ?? "") !== "" && !isFromRoom;

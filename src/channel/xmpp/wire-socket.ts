@@ -10,7 +10,7 @@ import type { Clock } from "../../util/clock.ts";
  * direct TLS, go on in the clear when a middleman takes STARTTLS out of the features, and leave a dead socket open. These
  * negotiate TLS before the library sees the stream.
  */
-export interface WireTrust {
+interface WireTrust {
   readonly ca?: string;
   readonly insecure: boolean;
 }

@@ -4,7 +4,7 @@ import type { Target } from "../../message/target.ts";
 import type { Channel, ChannelStatus, Inbox } from "../channel.ts";
 import { Archive } from "./archive.ts";
 import { createEchoMark } from "./echo-mark.ts";
-import { HearsayQueue } from "./hearsay-queue.ts";
+import { InboundQueue } from "./inbound-queue.ts";
 import { bareOf, localOf } from "./jid.ts";
 import { OCCUPANT_ID } from "./occupants.ts";
 import { PACE, type XmppRoom as RoomOptions, type XmppChannelOptions, type XmppPace } from "./options.ts";
@@ -42,7 +42,7 @@ class XmppChannel implements Channel {
 
   async start(inbox: Inbox): Promise<void> {
     const { clock, log } = this.#options;
-    const hearing = new HearsayQueue({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
+    const hearing = new InboundQueue({ inbox, clock, log, mostWaiting: this.#pace.mostWaiting });
     hearing.keepOnly(["", ...this.#options.account.rooms.map((room) => bareOf(roomFrom(room).jid))]);
     this.#parts = this.#assemble(hearing, inbox);
     await this.#parts.connection.start();
@@ -110,7 +110,7 @@ class XmppChannel implements Channel {
     return room?.reader.identify(at?.identity.occupantId)?.jid;
   }
 
-  #assemble(hearing: HearsayQueue, inbox: Inbox): Parts {
+  #assemble(hearing: InboundQueue, inbox: Inbox): Parts {
     const { account, clock, chance, log, resolve } = this.#options;
     const pace = this.#pace;
     const echoes = createEchoMark(`${this.account} ${account.password}`);
@@ -219,7 +219,7 @@ class XmppChannel implements Channel {
 interface Parts {
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: HearsayQueue;
+  readonly hearing: InboundQueue;
   readonly rooms: ReadonlyMap<string, XmppRoom>;
   readonly direct: XmppDirect;
   readonly sender: XmppSender;

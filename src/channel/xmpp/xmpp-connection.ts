@@ -4,7 +4,7 @@ import { StringDecoder } from "node:string_decoder";
 import type { Client, Element, Xml } from "@xmpp/client";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
-import { IqDesk } from "./iq-desk.ts";
+import { IqRequests } from "./iq-requests.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
 import type { XmppAccount, XmppPace } from "./options.ts";
 import { LONGEST_STANZA, useOwnSockets } from "./wire-socket.ts";
@@ -22,7 +22,7 @@ export type ConnectionState =
   | { readonly is: "fatal"; readonly reason: string } //   → stopped
   | { readonly is: "stopped" };
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   onSession(): void;
   onResumed(): void;
   onDown(): void;
@@ -61,7 +61,7 @@ export class XmppConnection {
   #onlineAt = 0;
   #reason = "";
   #session = new AbortController();
-  readonly #desk: IqDesk;
+  readonly #desk: IqRequests;
   #cancelTimer = (): void => undefined;
   #cancelLogin = (): void => undefined;
 
@@ -69,7 +69,7 @@ export class XmppConnection {
     this.#options = options;
     this.address = bareOf(options.account.jid);
     this.domain = domainOf(options.account.jid);
-    this.#desk = new IqDesk(options.clock, this.address);
+    this.#desk = new IqRequests(options.clock, this.address);
   }
 
   get state(): ConnectionState {

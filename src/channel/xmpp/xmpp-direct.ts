@@ -1,27 +1,27 @@
 import { createHash } from "node:crypto";
 import type { Element } from "@xmpp/client";
-import type { Heard } from "../../message/heard.ts";
+import type { PlatformEvent } from "../../message/platform-event.ts";
 import { cleanSource } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
 import { type EchoMark, isOfAgent } from "./echo-mark.ts";
-import type { HearsayQueue } from "./hearsay-queue.ts";
+import type { InboundQueue } from "./inbound-queue.ts";
 import { bareOf, localOf, resourceOf } from "./jid.ts";
 import type { XmppPace } from "./options.ts";
-import { type Overheard, PlaceFeed, type Speaker } from "./place-feed.ts";
+import { PlaceFeed, type ReceivedStanza, type Speaker } from "./place-feed.ts";
 import { addressOf } from "./private-address.ts";
 import { idOf, readMessage, type Spoken } from "./read-stanza.ts";
 import { Recent } from "./recent.ts";
-import { encrypted, refusedOf } from "./refused.ts";
+import { encrypted, refusedOf } from "./unreadable.ts";
 import type { XmppConnection } from "./xmpp-connection.ts";
 import { conditionOf, type XmppRoom } from "./xmpp-room.ts";
 
 export interface XmppDirectOptions {
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: HearsayQueue;
+  readonly hearing: InboundQueue;
   readonly clock: Clock;
   readonly log: Log;
   readonly pace: XmppPace;
@@ -80,9 +80,9 @@ export class XmppDirect {
       clock,
       log,
       history: pace.history,
-      read: (overheard) => this.#read(overheard),
+      read: (received) => this.#read(received),
       // Reading it takes note of it; what it would say is known.
-      recall: (overheard) => void this.#read(overheard),
+      recall: (received) => void this.#read(received),
     });
   }
 
@@ -155,7 +155,7 @@ export class XmppDirect {
       });
   }
 
-  #read({ message, when, id, at, speaker }: Overheard): Heard[] {
+  #read({ message, when, id, at, speaker }: ReceivedStanza): PlatformEvent[] {
     const spoken = readMessage(message);
     const { connection, clock, echoes, onEcho } = this.#options;
     if (spoken.type !== "chat") return [];

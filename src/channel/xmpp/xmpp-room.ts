@@ -3,8 +3,8 @@ import type { Clock } from "../../util/clock.ts";
 import type { Log } from "../../util/log.ts";
 import { type Archive, MAM } from "./archive.ts";
 import type { EchoMark } from "./echo-mark.ts";
-import type { HearsayQueue } from "./hearsay-queue.ts";
-import { StanzaError } from "./iq-desk.ts";
+import type { InboundQueue } from "./inbound-queue.ts";
+import { StanzaError } from "./iq-requests.ts";
 import { bareOf, domainOf, localOf } from "./jid.ts";
 import { NON_ANONYMOUS, OCCUPANT_ID, Occupants, type RoomPresence, readPresence } from "./occupants.ts";
 import type { XmppPace } from "./options.ts";
@@ -33,7 +33,7 @@ export interface XmppRoomOptions {
   readonly password?: string | undefined;
   readonly connection: XmppConnection;
   readonly archive: Archive;
-  readonly hearing: HearsayQueue;
+  readonly hearing: InboundQueue;
   readonly clock: Clock;
   readonly chance: () => number;
   readonly log: Log;
@@ -103,8 +103,8 @@ export class XmppRoom implements RoomView {
       clock,
       log,
       history: pace.history,
-      read: (overheard) => reader.read(overheard),
-      recall: (overheard) => reader.recall(overheard),
+      read: (received) => reader.read(received),
+      recall: (received) => reader.recall(received),
     });
   }
 

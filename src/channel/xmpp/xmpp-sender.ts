@@ -3,7 +3,7 @@ import type { Target } from "../../message/target.ts";
 import type { Clock } from "../../util/clock.ts";
 import type { MessageSender, SendResult, TypingShower } from "../channel.ts";
 import type { EchoMark } from "./echo-mark.ts";
-import { StanzaError } from "./iq-desk.ts";
+import { StanzaError } from "./iq-requests.ts";
 import { bareOf, resourceOf } from "./jid.ts";
 import { STANZA_LIMIT, type XmppPace } from "./options.ts";
 import { readAddress } from "./private-address.ts";

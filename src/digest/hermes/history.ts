@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { titleOf } from "../../conversation/title.ts";
 import { cleanText } from "../../message/source.ts";
-import type { ForeignSession, ImportedMessage, ImportedSession } from "../../store/store.ts";
+import type { ImportedMessage, ImportedSession } from "../../store/keep.ts";
+import type { ForeignSession } from "../../store/rows.ts";
 import { isNoise, isSilent, NOISE } from "../digest.ts";
 import { HermesRows, type ReadRow, type Skipped } from "./rows.ts";
-import { type HermesSession, type Judged, judge, readSessions, type Standing } from "./sessions.ts";
+import { type HermesSession, type Judged, judge, readSessions, type SessionState } from "./sessions.ts";
 import { type HermesDb, isDamage } from "./state-db.ts";
 
 /** What one transaction takes, and one request. */
@@ -14,15 +15,8 @@ const OWNER = "owner";
 /** Whoever else said something where the owner's session spoke. */
 const OTHERS = "unknown";
 
-export type SkippedRow = Skipped | "silence" | "automatic" | "empty";
-export type SkippedSession =
-  | "a helper's"
-  | "a job's"
-  | "hidden"
-  | "empty"
-  | "damaged"
-  | "written anew there"
-  | "run here";
+type SkippedRow = Skipped | "silence" | "automatic" | "empty";
+type SkippedSession = "a helper's" | "a job's" | "hidden" | "empty" | "damaged" | "written anew there" | "run here";
 
 /** What an import did, or would do. */
 export interface HistoryCount {
@@ -49,7 +43,7 @@ export interface HistoryOptions {
 export class HermesHistory {
   readonly count: HistoryCount;
   readonly #rows: HermesRows;
-  readonly #sessions: readonly (readonly [HermesSession, Standing])[];
+  readonly #sessions: readonly (readonly [HermesSession, SessionState])[];
   readonly #known: ReadonlyMap<string, ForeignSession>;
   readonly #taken = new Set<string>();
   readonly #runHere = new Set<string>();
@@ -124,7 +118,7 @@ export class HermesHistory {
   }
 
   /** A session in parts of at most a batch's rows; none where nothing of it is new, or there. */
-  *#parts(session: HermesSession, standing: Standing): Generator<ImportedSession, void> {
+  *#parts(session: HermesSession, standing: SessionState): Generator<ImportedSession, void> {
     const known = this.#known.get(session.id);
     const seen = new Set<string>();
     let after = known?.throughId ?? 0;
@@ -190,7 +184,7 @@ export class HermesHistory {
 
   #head(
     session: HermesSession,
-    standing: Standing,
+    standing: SessionState,
     messages: readonly ImportedMessage[],
   ): Omit<ImportedSession, "messages"> {
     const first = messages.find(({ role }) => role === "user") ?? messages[0];
@@ -240,11 +234,11 @@ function parentsFirst(judged: readonly Judged[]): readonly Judged[] {
 }
 
 /** What a program of the owner's asked is the owner's. */
-function isOwn(standing: Standing): boolean {
+function isOwn(standing: SessionState): boolean {
   return standing === "own" || standing === "program";
 }
 
-function skippedSession(session: HermesSession, standing: Standing): SkippedSession | null {
+function skippedSession(session: HermesSession, standing: SessionState): SkippedSession | null {
   if (standing === "helper") return "a helper's";
   if (standing === "job") return "a job's";
   return session.isHidden ? "hidden" : null;

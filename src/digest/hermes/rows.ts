@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { promptsIn, wordsOfPrompt } from "../../reply/prompt-words.ts";
+import { promptsIn, wordsOfPrompt } from "../../text/prompt-words.ts";
 import type { HermesDb } from "./state-db.ts";
 import { asTime, timeIn } from "./times.ts";
 
@@ -20,7 +20,7 @@ export type Skipped =
   | "undone"
   | "hidden"
   | "event"
-  | "overheard"
+  | "received"
   | "summary"
   | "repeated"
   | "facts"
@@ -184,7 +184,7 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
   if (role !== "user" && role !== "assistant") return not(typeof role === "string" ? "system" : "damaged");
   if (record.display_kind === "hidden") return not("hidden");
   if (typeof record.display_kind === "string" && record.display_kind !== "") return not("event", true);
-  if (record.observed === 1) return not("overheard");
+  if (record.observed === 1) return not("received");
   const content = textOf(record.content);
   if (content === null) return not("damaged");
   const text = withoutSummary(content, record._compressed_summary === 1);
@@ -200,7 +200,7 @@ function rowOf(record: MessageRecord, at: number | null): ReadRow {
 }
 
 const JSON_MARK = Buffer.from("\u0000json:");
-export const PICTURE = "[picture]";
+const PICTURE = "[picture]";
 
 /** The words of a message; of one with pictures its text parts. Null where it cannot be read. */
 function textOf(content: Uint8Array | null): string | null {

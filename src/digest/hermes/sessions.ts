@@ -20,7 +20,7 @@ export interface HermesSession {
   readonly isHidden: boolean;
 }
 
-export type Relation = "compaction" | "branch" | "reset" | "helper";
+type Relation = "compaction" | "branch" | "reset" | "helper";
 
 interface SessionRecord {
   id: unknown;
@@ -171,7 +171,7 @@ function parsedObject(text: string | null): Readonly<Record<string, unknown>> {
 
 // ---- whose a session is, and whether it is a talk at all
 
-export type Standing =
+export type SessionState =
   /** Of the owner: at the terminal, or a direct chat. */
   | "own"
   /** Others read along. */
@@ -187,7 +187,7 @@ export type Standing =
 
 export interface Judged {
   readonly session: HermesSession;
-  readonly standing: Standing;
+  readonly standing: SessionState;
 }
 
 export interface Judgement {
@@ -237,7 +237,7 @@ export function isPutAway({ isArchived, isHidden }: HermesSession): boolean {
   return isArchived || isHidden;
 }
 
-function kindOf(session: HermesSession): "terminal" | "direct" | Exclude<Standing, "own" | "stranger"> {
+function kindOf(session: HermesSession): "terminal" | "direct" | Exclude<SessionState, "own" | "stranger"> {
   const { source, relation, chatType, id } = session;
   if (relation === "helper" || HELPERS.includes(source)) return "helper";
   if (source === "cron" || id.startsWith("cron_")) return "job";

@@ -13,7 +13,7 @@ import {
 } from "../../../test/support/hermes-state.ts";
 import { temporaryFolder } from "../../../test/support/store.ts";
 import { asTertuliaError } from "../../errors.ts";
-import { encloseFacts } from "../../reply/prompt-words.ts";
+import { encloseFacts } from "../../text/prompt-words.ts";
 import { DEFAULT_DIGEST, type Digest, readDigest } from "../digest.ts";
 import { otherReaders } from "./other-readers.ts";
 import { createHermesTalks } from "./talks.ts";
@@ -202,7 +202,7 @@ describe.each(HERMES_SCHEMAS)("D1: schema %s", (schema) => {
 });
 
 describe("D1: rows of newer schemas", () => {
-  test("D1: archived by a compaction: shown; undone, hidden, overheard, summary, silence, repeated: not", async () => {
+  test("D1: archived by a compaction: shown; undone, hidden, received, summary, silence, repeated: not", async () => {
     const state = made();
     const s = state.session({ id: "s" });
     state.message(s, "user", "archived", at(12), { active: 0, compacted: 1 });
@@ -210,7 +210,7 @@ describe("D1: rows of newer schemas", () => {
     state.message(s, "user", "undone", at(12), { active: 0, compacted: 0 });
     state.message(s, "user", "hidden", at(12), { display_kind: "hidden" });
     state.message(s, "user", "an event", at(12), { display_kind: "model_switch" });
-    state.message(s, "user", "overheard", at(12), { observed: 1 });
+    state.message(s, "user", "received", at(12), { observed: 1 });
     state.message(s, "assistant", "a summary", at(12), { _compressed_summary: 1 });
     state.message(s, "user", "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns …", at(12));
     state.message(s, "user", "[CONTEXT SUMMARY]: so far …", at(12));

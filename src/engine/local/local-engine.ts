@@ -1,4 +1,5 @@
-import type { Claim, Store, TurnSignal } from "../../store/store.ts";
+import type { Claim, Store } from "../../store/port.ts";
+import type { Settled, Turn, TurnSignal } from "../../store/turns.ts";
 import type { Engine, EngineHandlers } from "../engine.ts";
 
 /** One process owns every session: its epoch is the store's boot counter. */
@@ -12,6 +13,9 @@ export function createLocalEngine(options: { store: Store; holder: string }): En
     },
     wake: (sessionId: string) => handlers?.wake(sessionId),
     signal: (signal: TurnSignal) => handlers?.signal(signal),
+    hasRoom: (coming: number) => handlers?.hasRoom(coming) ?? false,
+    run: (turn: Turn) => handlers?.run(turn),
+    ended: (settled: Settled) => handlers?.ended(settled),
     async stop() {
       handlers = null;
     },

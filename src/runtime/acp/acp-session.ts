@@ -3,9 +3,10 @@
  * idle; all → over, which is the end of the process as well: a session whose agent cannot be trusted to have ended its turn is not spoken
  * to again.
  */
-import { primerBlock, promptOf } from "../../context/prompt.ts";
+
 import type { Clock } from "../../util/clock.ts";
 import { tooMuch } from "../allowance.ts";
+import { primerBlock, promptOf } from "../prompt.ts";
 import type {
   AgentSession,
   OpenedHow,

@@ -1,5 +1,5 @@
 /** What an agent's errors mean: kind and sentence. Its own words are quoted as a stranger's. */
-import { quoteUntrusted } from "../../context/untrusted.ts";
+import { quoteUntrusted } from "../../text/untrusted.ts";
 import { describeSpan } from "../../util/span.ts";
 import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";

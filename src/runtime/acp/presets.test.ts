@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
-import { AGENT_PRESETS } from "../../config-schema.ts";
+import { AGENT_PRESETS } from "../../config/schema.ts";
 import { ACP_PRESETS, acpAgent } from "./presets.ts";
 
 test("E2: what is written goes before the preset, and a command of its own is treated with care", () => {

@@ -1,6 +1,6 @@
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { AgentPreset } from "../../config.ts";
+import type { AgentPreset } from "../../config/config.ts";
 
 /** How well-known agents are started, and what is peculiar to them. What a configuration says goes before its preset. */
 

@@ -3,8 +3,9 @@
  * the middle of the next turn. A Replay hears that history and knows when all of it was told; a ReplayFilter takes out of a turn what is
  * no answer to its prompt (B10). Words are compared without their white space.
  */
-import { BRACKETS, isYou } from "../../context/untrusted.ts";
+
 import { cleanText } from "../../message/source.ts";
+import { BRACKETS, isYou } from "../../text/untrusted.ts";
 import type { HistoryLine } from "../runtime.ts";
 import type { Said } from "./updates.ts";
 

@@ -10,8 +10,8 @@ import { appendFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk/unstable";
-import { readRows } from "../../context/prompt.ts";
 import { type Clock, systemClock } from "../../util/clock.ts";
+import { readRows } from "../prompt.ts";
 import type { HistoryLine, OpenedHow, TurnEvent, TurnInput, TurnResult } from "../runtime.ts";
 import { DemoSession } from "./demo-runtime.ts";
 

@@ -1,6 +1,7 @@
 /** What goes wrong with Hermes, where its sentence is another than that of a plain model. */
-import { quoteUntrusted } from "../../context/untrusted.ts";
+
 import { TertuliaError } from "../../errors.ts";
+import { quoteUntrusted } from "../../text/untrusted.ts";
 import { saysOverflow } from "../overflow.ts";
 import type { RuntimeFailure } from "../runtime.ts";
 import { failureOf, nameOf, type Scene, type Trouble } from "../wire/failures.ts";

@@ -4,10 +4,10 @@
  * closed, and tells a failed answer from a whole one. What Hermes' tools do is out of our sight.
  */
 import { createHash } from "node:crypto";
-import { primerBlock, promptOf } from "../../context/prompt.ts";
 import { parseSessionKey } from "../../conversation/session-key.ts";
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
+import { primerBlock, promptOf } from "../prompt.ts";
 import type {
   AgentSession,
   OpenedHow,

@@ -14,7 +14,7 @@ import {
   startFakeModel,
 } from "../../../test/support/fake-model.ts";
 import { createManualClock } from "../../../test/support/manual-clock.ts";
-import { promptOf } from "../../context/prompt.ts";
+import { promptOf } from "../prompt.ts";
 import type { AgentSession, Exchange, OpenRequest, Runtime, RuntimeFailure, TurnEvent } from "../runtime.ts";
 import { createHttpRuntime, type HttpRuntimeOptions } from "./http-runtime.ts";
 

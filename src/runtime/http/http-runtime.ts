@@ -2,9 +2,10 @@
  * HttpRuntime: a model behind an OpenAI-compatible API, which remembers nothing. The gateway keeps the history; a session here is the list
  * of messages in memory, and opening one sends nothing. The model has no tools: a call for one is a failure, and nothing is run.
  */
-import { promptOf } from "../../context/prompt.ts";
+
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
+import { promptOf } from "../prompt.ts";
 import type {
   AgentSession,
   OpenedHow,

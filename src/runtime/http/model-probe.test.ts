@@ -11,7 +11,6 @@ import {
 import { createManualClock } from "../../../test/support/manual-clock.ts";
 import { systemClock } from "../../util/clock.ts";
 import { createHttpRuntime, type HttpRuntimeOptions } from "./http-runtime.ts";
-import { nearestNames } from "./model-probe.ts";
 
 const models: FakeModel[] = [];
 afterEach(async () => {
@@ -109,11 +108,3 @@ async function silentServer(steps: FakeReply["steps"] & object) {
   });
   return { url, asked: asked.promise };
 }
-
-test("the nearest names are the most alike", () => {
-  expect(nearestNames("gpt-4o", ["claude", "gpt-4o-mini", "gpt-4o-mini", "o3", "gpt-4.1"])).toEqual([
-    "gpt-4o-mini",
-    "gpt-4.1",
-    "o3",
-  ]);
-});

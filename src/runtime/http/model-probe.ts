@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { quoteUntrusted } from "../../context/untrusted.ts";
+import { byNearness } from "../../text/nearest-name.ts";
+import { quoteUntrusted } from "../../text/untrusted.ts";
 import type { RuntimeProbe } from "../runtime.ts";
 import { below } from "../wire/address.ts";
 import { Connection } from "../wire/connection.ts";
@@ -51,7 +52,8 @@ function judgeNames({ where, model }: ModelServer, names: readonly string[]): Ru
   if (names.some((name) => isNameOf(name, model))) return { ok: true, detail: `${where} has the model ${model}.` };
   if (names.length === 0)
     return { ok: false, detail: `${where} answers, but has no model. Load or pull ${model} there.` };
-  const nearest = nearestNames(model, names)
+  const nearest = byNearness(model, names)
+    .slice(0, NAMES_SHOWN)
     .map((name) => quoteUntrusted(name))
     .join(", ");
   return { ok: false, detail: `${where} does not have the model ${model}. The nearest it has: ${nearest}.` };
@@ -102,19 +104,4 @@ async function askModels(server: ModelServer, url: string, signal: AbortSignal):
 function listHeaders({ baseUrl, headers }: ModelServer): Record<string, string> {
   const key = /^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1];
   return baseUrl.hostname !== "api.anthropic.com" || key === undefined ? {} : { "x-api-key": key };
-}
-
-/** By the neighbouring letters they have in common; of equals the shorter. */
-export function nearestNames(name: string, names: readonly string[]): readonly string[] {
-  const wanted = letterPairs(name);
-  return [...new Set(names)]
-    .map((other) => ({ other, shared: [...letterPairs(other)].filter((pair) => wanted.has(pair)).length }))
-    .sort((a, b) => b.shared - a.shared || a.other.length - b.other.length || a.other.localeCompare(b.other, "en"))
-    .slice(0, NAMES_SHOWN)
-    .map(({ other }) => other);
-}
-
-function letterPairs(name: string): ReadonlySet<string> {
-  const letters = [...name.toLowerCase()];
-  return new Set(letters.slice(1).map((letter, at) => `${letters[at]}${letter}`));
 }

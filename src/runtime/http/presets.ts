@@ -1,4 +1,4 @@
-import type { ModelPreset } from "../../config.ts";
+import type { ModelPreset } from "../../config/config.ts";
 
 /** Where well-known servers of chat completions are. What a configuration says goes before its preset. */
 

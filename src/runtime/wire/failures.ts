@@ -2,7 +2,7 @@
  * What can go wrong between us and a model server, in one table: what it counts as, whether it is tried again, and the sentence with what
  * to do next. Keys never stand in a sentence.
  */
-import { quoteUntrusted } from "../../context/untrusted.ts";
+import { quoteUntrusted } from "../../text/untrusted.ts";
 import { isRecord } from "../../util/is-record.ts";
 import { describeSpan } from "../../util/span.ts";
 import { tooMuch, type Uttered } from "../allowance.ts";

@@ -1,10 +1,9 @@
 /// <reference types="node" preserve="true" />
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
+import type { Claim } from "../port.ts";
 
-export type Row = Record<string, SQLInputValue>;
-
-/** One connection with its prepared statements, kept by their text. What SQLite refuses in a statement is thrown as a sentence of ours, with its error as the cause. */
+/** One connection with its prepared statements, kept by their text. Throws a `TertuliaError` with SQLite's error as the cause. */
 export class Database {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -22,29 +21,29 @@ export class Database {
   }
 
   get<T extends object>(sql: string, ...values: SQLInputValue[]): T | undefined {
-    return this.#told(() => this.#prepare(sql).get(...values)) as T | undefined;
+    return this.#guarded(() => this.#prepare(sql).get(...values)) as T | undefined;
   }
 
   all<T extends object>(sql: string, ...values: SQLInputValue[]): T[] {
-    return this.#told(() => this.#prepare(sql).all(...values)) as T[];
+    return this.#guarded(() => this.#prepare(sql).all(...values)) as T[];
   }
 
   /** The rowid of an insert. */
   insert(sql: string, ...values: SQLInputValue[]): number {
-    return Number(this.#told(() => this.#prepare(sql).run(...values)).lastInsertRowid);
+    return Number(this.#guarded(() => this.#prepare(sql).run(...values)).lastInsertRowid);
   }
 
   /** How many rows changed. */
   run(sql: string, ...values: SQLInputValue[]): number {
-    return Number(this.#told(() => this.#prepare(sql).run(...values)).changes);
+    return Number(this.#guarded(() => this.#prepare(sql).run(...values)).changes);
   }
 
   close(): void {
     if (this.#db.isOpen) this.#db.close();
   }
 
-  /** Who still reads when the store has closed, such as a command under way, is told so. */
-  #told<T>(call: () => T): T {
+  /** Throws `gateway_stopping` after close: a command under way may still read. */
+  #guarded<T>(call: () => T): T {
     if (!this.#db.isOpen) throw new TertuliaError("gateway_stopping", "The gateway has stopped.");
     try {
       return call();
@@ -63,6 +62,13 @@ export class Database {
   }
 }
 
+/** A verb inside its transaction: the connection, the claim and the time that it writes with. */
+export interface Write {
+  readonly db: Database;
+  readonly claim: Claim;
+  readonly now: number;
+}
+
 /** SQLite's primary result code of an error, or null when it is not one of SQLite's. */
 export function sqliteCode(error: unknown): number | null {
   const code = (error as { errcode?: unknown } | null)?.errcode;
@@ -71,7 +77,7 @@ export function sqliteCode(error: unknown): number | null {
 
 export const SQLITE = { BUSY: 5, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 } as const;
 
-/** A bug stays what it is; what SQLite says becomes a sentence. */
+/** Turns an error of SQLite into one with a code and a sentence. */
 export function storeError(error: unknown): TertuliaError {
   if (error instanceof TertuliaError) return error;
   switch (sqliteCode(error)) {

@@ -2,7 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { said, temporaryFolder } from "../../../test/support/store.ts";
 import { systemClock } from "../../util/clock.ts";
-import type { Claim, InboundEvent } from "../store.ts";
+import type { InboundEvent } from "../events.ts";
+import type { Claim } from "../port.ts";
 import { openSqliteStore, type SqliteStore } from "./sqlite-store.ts";
 
 describe("group commit", () => {

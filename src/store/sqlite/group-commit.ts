@@ -1,6 +1,6 @@
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
-import type { Claim } from "../store.ts";
+import type { Claim } from "../port.ts";
 import { type Database, SQLITE, sqliteCode, storeError } from "./database.ts";
 import type { Marker, OpenFiles } from "./file-mark.ts";
 
@@ -37,7 +37,7 @@ export class GroupCommit {
   readonly #files: OpenFiles;
   readonly #marker: Marker;
   readonly #onTrouble: (error: TertuliaError) => void;
-  /** What was told of it, until a commit succeeds. */
+  /** The trouble that was reported; null again once a commit succeeds. */
   #trouble: string | null = null;
   #queue: Job[] = [];
   #scheduled = false;

@@ -1,9 +1,9 @@
 import { buildSessionKey } from "../../conversation/session-key.ts";
 import type { Target } from "../../message/target.ts";
-import type { ImportedSession, ImportResult, KeepChange } from "../store.ts";
+import type { ImportedSession, ImportResult, KeepChange } from "../keep.ts";
 import type { Database } from "./database.ts";
+import { addEntry, addMessage } from "./messages.ts";
 import type { SessionRecord } from "./rows.ts";
-import { addEntry, addMessage } from "./turns.ts";
 
 type Import = Extract<KeepChange, { kind: "import" }>;
 
@@ -47,7 +47,7 @@ function homeKey({ agent, runtime }: Import, { id }: ImportedSession): string {
   return buildSessionKey({ form: "foreign", agent, runtime, id });
 }
 
-/** By a home of its own, or by what a runtime calls a session of ours: an id, or a record that holds one. */
+/** True if it has a home here, or a runtime's reference names it: an id, or a record that holds one. */
 function isHere(db: Database, change: Import, session: ImportedSession): boolean {
   const found = db.get(
     `SELECT 1 FROM conversation WHERE key = ?1 UNION ALL SELECT 1 FROM runtime_state WHERE ref = ?2

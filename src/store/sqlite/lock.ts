@@ -4,10 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import { TertuliaError } from "../../errors.ts";
 import { SQLITE, sqliteCode } from "./database.ts";
 
-/** Who holds a state folder, as the holder wrote it. */
+/** The holder of a state folder, as it wrote itself down. */
 export interface LockHolder {
   readonly pid: number;
-  /** Where it listens; null while it starts. */
+  /** The address it listens at; null while it starts. */
   readonly address: string | null;
   readonly since: number;
 }
@@ -15,7 +15,7 @@ export interface LockHolder {
 const LOOK_MS = 200;
 
 export interface GatewayLock {
-  /** Whether a gateway has begun with a state here: then there is one, or it was lost (E5). */
+  /** True once a gateway has begun with a state here: without one now, it was lost (E5). */
   readonly hasBooted: boolean;
   /** One has now. Throws `gateway_running` if the lock was lost on the way. */
   booted(): void;
@@ -75,7 +75,7 @@ export function acquireLock(options: { path: string; pid: number; now: number })
   };
 }
 
-/** Whether a gateway has begun with a state here. */
+/** True if a gateway has begun with a state here. */
 export function hasBooted(path: string): boolean {
   if (!existsSync(path)) return false;
   const db = new DatabaseSync(path, { timeout: LOOK_MS });

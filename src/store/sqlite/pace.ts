@@ -2,9 +2,9 @@ import { heldUntil, LONGEST_SPAN_MS, type Pace, TOLD_EVERY_MS } from "../../conv
 import type { Notice } from "../../message/notice.ts";
 import type { Database } from "./database.ts";
 
-/** The pace of guests inside `admit` (A10), and how often a refusal is said. */
+/** Counts how often guests begin turns (A10), and limits how often a refusal is said. */
 
-/** What refuses a beginning, or null; `isNews` where that was not said in this span. One that is let through is counted. */
+/** The notice that refuses a turn or command, or null, which counts it. `isNews`: the refusal was not said in this span yet. */
 export function hurry(
   db: Database,
   paces: readonly Pace[],
@@ -17,7 +17,7 @@ export function hurry(
       if (until === null) continue;
       const { most, spanMs } = allowance;
       const notice: Notice = { code: "rate_limited", args: { of: pace.of, most, spanMs, waitMs: until - now } };
-      return { notice, isNews: isNews(db, `${pace.id} in ${spanMs}`, now, spanMs) };
+      return { notice, isNews: isNews(db, { id: `${pace.id} in ${spanMs}`, now, everyMs: spanMs }) };
     }
   }
   for (const { pace, begun } of known) {
@@ -28,8 +28,11 @@ export function hurry(
   return null;
 }
 
-/** Whether something is to be said again; from now on it is not, for a while. */
-export function isNews(db: Database, id: string, now: number, everyMs: number = TOLD_EVERY_MS): boolean {
+/** True once in a span: the notice under that id is to be said now. */
+export function isNews(
+  db: Database,
+  { id, now, everyMs = TOLD_EVERY_MS }: { readonly id: string; readonly now: number; readonly everyMs?: number },
+): boolean {
   const told = db.get<{ told_at: number | null }>("SELECT told_at FROM pace WHERE id = ?", id)?.told_at ?? null;
   if (told !== null && told > now - everyMs && told <= now) return false;
   db.run(
@@ -53,7 +56,7 @@ function keep(db: Database, id: string, { begun, now }: { begun: readonly number
   );
 }
 
-/** Says how many were dropped. */
+/** Returns how many rows it removed. */
 export function prunePaces(db: Database, now: number): number {
   return db.run("DELETE FROM pace WHERE at < ?", now - LONGEST_SPAN_MS);
 }

@@ -11,16 +11,18 @@ import {
 import type { Author } from "../../message/message.ts";
 import { accountId, type Platform } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
-import { readOriginId } from "../../reply/origin-id.ts";
-import { deliveryText } from "../../reply/render-notice.ts";
-import type { ReaderEvent } from "../store.ts";
-import type { Database } from "./database.ts";
+import { readOriginId } from "../../text/origin-id.ts";
+import { deliveryText } from "../../text/render-notice.ts";
+import type { Database, Write } from "./database.ts";
+import { nameMessage } from "./messages.ts";
 import { type DeliveryRecord, deliveryOf } from "./rows.ts";
 
-/** What rooms need inside `admit`: who reads along (H7), how often agents have answered each other (G5), and which words are our own (G3). */
+/** Rows of shared places: who reads along (H7), how often agents answer each other (G5), and the echoes of our own messages (G3). */
 
-/** Whoever has written in a place reads it; our agents are nobody else (H7). */
-export function addReader(db: Database, placeId: number, author: Author, now: number): void {
+type Moment = Pick<Write, "db" | "now">;
+
+/** Stores an author as a reader of a place; agents of ours are none (H7). */
+export function addReader({ db, now }: Moment, placeId: number, author: Author): void {
   if (author.kind !== "person" && author.kind !== "bot") return;
   db.run(
     "INSERT INTO place_reader(place_id, kind, id, at) VALUES(?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -31,13 +33,7 @@ export function addReader(db: Database, placeId: number, author: Author, now: nu
   );
 }
 
-/** Who he is holds from now on: what he was taken for is nobody (G7). */
-export function noteReader(db: Database, placeId: number, { author, alias }: ReaderEvent, now: number): void {
-  if (alias !== undefined) db.run("DELETE FROM place_reader WHERE place_id = ? AND id = ?", placeId, alias);
-  addReader(db, placeId, author, now);
-}
-
-/** Whether anybody but that person is known to read along in a place. */
+/** True if somebody other than that person is known to read along in a place. */
 export function hasOtherReaders(db: Database, placeId: number, personId: string | null): boolean {
   const other = db.get(
     "SELECT 1 FROM place_reader WHERE place_id = ? AND NOT(kind = 'person' AND id = ?) LIMIT 1",
@@ -77,15 +73,15 @@ export function humanSpoke(db: Database, placeId: number): void {
   if (state.inRow > 0 || state.isSaid || state.quick > 0) keepLoopState(db, placeId, afterHuman(state));
 }
 
-/** G5: a guest has spoken at a door that is written to; what comes within a second of our own words there is an answer to them. */
-export function guestSpoke(db: Database, placeId: number, target: Target, now: number): void {
+/** Counts a guest's message for the loop guard: within a second of a delivery of ours it is a program's answer (G5). */
+export function guestSpoke({ db, now }: Moment, placeId: number, target: Target): void {
   const state = loopState(db, placeId);
   const said = saidJustNow(db, target, now);
   if (said !== undefined && said > state.answered) keepLoopState(db, placeId, afterQuick(state, said));
   else humanSpoke(db, placeId);
 }
 
-/** So many deliveries back is further than a second. */
+/** A second holds fewer deliveries than this. */
 const LATELY = 500;
 
 /** The last delivery of any of our accounts into that chat, if it is no older than a second. */
@@ -98,12 +94,12 @@ function saidJustNow(db: Database, { platform, chatId }: Target, now: number): n
   return lately.find((row) => isThere(row, { platform, chatId }))?.id;
 }
 
-/** Whether guests there are taken for programs. */
+/** True if guests there are taken for programs. */
 export function isLooping(db: Database, placeId: number): boolean {
   return isProgram(loopState(db, placeId));
 }
 
-/** `guarded`: no more turns of agents there; `isFirst` the first time since a human spoke. */
+/** `guarded`: programs begin no more turns there; `isFirst`: for the first time since a person spoke. */
 export function guardLoop(db: Database, placeId: number, now: number): { guarded: boolean; isFirst: boolean } {
   const state = loopState(db, placeId);
   if (mayAnswer(state, now)) return { guarded: false, isFirst: false };
@@ -120,18 +116,18 @@ export function agentBegan(db: Database, placeId: number, now: number): void {
 export interface Echo {
   readonly platform: Platform;
   readonly chatId: string;
-  /** The platform's id of the words. */
+  /** The platform's id of the message. */
   readonly externalId?: string | undefined;
-  /** What the platform repeats of what we sent with them; only of our own author (G3). */
+  /** The origin id that we sent with it, as the platform repeats it; only for our own authors (G3). */
   readonly originId?: string | undefined;
-  /** Of the account that wrote them; absent where another account of ours has heard them. */
+  /** The account that wrote it; absent where another account of ours received it. */
   readonly account?: string;
   readonly text: string;
-  /** What was said before we were there is nothing that is on its way. */
+  /** True for what was said before the account joined: it matches no open delivery. */
   readonly isHistory: boolean;
 }
 
-/** The delivery that words of one of our accounts are, if any: by our own id, by the platform's, by what is on its way at this moment. */
+/** The delivery that a message of one of our accounts echoes: by our origin id, by the platform's id, or by the text of an open delivery. */
 export function deliveryOfEcho(db: Database, echo: Echo): DeliveryRecord | undefined {
   const origin = readOriginId(echo.originId ?? "");
   const byOrigin =
@@ -171,7 +167,7 @@ function isThere(row: DeliveryRecord, echo: Chat): boolean {
   return isOf(row, echo) && accountId(echo.platform, target.chatId) === accountId(echo.platform, echo.chatId);
 }
 
-/** The platform shows the words: they are delivered, whatever became of the attempt that sent them. */
+/** Marks a delivery as delivered, for the platform shows it, whatever became of the attempt. */
 export function confirmDelivery(db: Database, row: DeliveryRecord, externalId: string | undefined): void {
   db.run(
     "UPDATE delivery SET state = 'delivered', ext_id = coalesce(?, ext_id), reason = NULL WHERE id = ?",
@@ -179,9 +175,4 @@ export function confirmDelivery(db: Database, row: DeliveryRecord, externalId: s
     row.id,
   );
   if (row.message_id !== null && externalId !== undefined) nameMessage(db, row.message_id, externalId);
-}
-
-/** The platform's id of words that were stored before they had one; of a reply in parts that of its first. */
-export function nameMessage(db: Database, messageId: number, externalId: string): void {
-  db.run("UPDATE OR IGNORE message SET ext_id = ? WHERE id = ? AND ext_id IS NULL", externalId, messageId);
 }

@@ -5,19 +5,16 @@ import type { Notice } from "../../message/notice.ts";
 import type { Platform, Source } from "../../message/source.ts";
 import type { Target } from "../../message/target.ts";
 import type {
-  Audience,
   BindingRow,
-  BoundBy,
   ConversationRow,
   DeliveryRow,
   DeliveryState,
-  Effects,
   EntryRow,
+  RuntimeStateRow,
+  RuntimeStatus,
   SessionRow,
-  Turn,
-  TurnState,
-  Usage,
-} from "../store.ts";
+} from "../rows.ts";
+import type { Audience, BoundBy, Effects, Turn, TurnState, Usage } from "../turns.ts";
 
 /** Rows as SQLite gives them, and as the port shows them. */
 
@@ -300,5 +297,25 @@ export function entryOf(row: EntryRecord): EntryRow {
     ...(row.mark === "sent" && row.at_home === 1 ? { atHome: true as const } : {}),
     delivery: row.delivery,
     prompted: row.prompted === 1,
+  };
+}
+
+export interface RuntimeStateRecord {
+  runtime: string;
+  ref: string | null;
+  seen_through: number;
+  status: RuntimeStatus;
+  restarts: number;
+  last_used_at: number | null;
+}
+
+export function runtimeStateOf(row: RuntimeStateRecord): RuntimeStateRow {
+  return {
+    runtime: row.runtime,
+    ref: row.ref,
+    seenThrough: row.seen_through,
+    status: row.status,
+    restarts: row.restarts,
+    lastUsedAt: row.last_used_at,
   };
 }

@@ -3,92 +3,50 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { TertuliaError } from "../../errors.ts";
 import type { Clock } from "../../util/clock.ts";
-import type {
-  AdmitBatch,
-  AdmitResult,
-  BeginResult,
-  Claim,
-  DeliveryReport,
-  DeliveryRow,
-  KeepChange,
-  KeepResult,
-  Marked,
-  NotDue,
-  NotRunning,
-  Settlement,
-  SettleResult,
-  Store,
-  StoreReader,
-  TurnMark,
-} from "../store.ts";
-import { admit } from "./admit.ts";
+import type { Store } from "../port.ts";
+import type { StoreReader } from "../readers.ts";
+import { admit } from "./admit/admit.ts";
 import { Database, SQLITE, sqliteCode, storeError } from "./database.ts";
-import { attempt, delivered, keep } from "./deliveries.ts";
+import { attempt, delivered } from "./deliveries.ts";
 import { Marker, OpenFiles } from "./file-mark.ts";
 import { GroupCommit, type GroupCommitFile } from "./group-commit.ts";
+import { keep } from "./keep.ts";
 import { type GatewayLock, hasBooted, readLock } from "./lock.ts";
-import { SqliteReader } from "./reads.ts";
+import { createReader } from "./reads/reader.ts";
 import { corrupt, fileBehind, findState } from "./state-file.ts";
 import { begin, mark, settle } from "./turns.ts";
 
-/** The embedded store: one SQLite file (WAL, synchronous FULL, group commit), one writing process. */
-export class SqliteStore extends SqliteReader implements Store {
-  readonly #writer: GroupCommit;
-  readonly #files: OpenFiles;
-
-  constructor(db: Database, clock: Clock, on: GroupCommitFile) {
-    super(db);
-    this.#files = on.files;
-    this.#writer = new GroupCommit(db, clock, on);
-  }
-
-  claim(holder: string): Promise<Claim> {
-    return this.#writer.run(null, () => {
-      const row = this.db.get<{ value: string }>(
-        "UPDATE meta SET value = value + 1 WHERE key = 'boot' RETURNING value",
-      )!;
-      return { holder, epoch: Number(row.value) };
-    });
-  }
-
-  admit(batch: AdmitBatch, claim: Claim): Promise<AdmitResult> {
-    return this.#writer.run(claim, () => admit(this.db, batch, claim));
-  }
-
-  begin(request: { sessionId: string; now: number }, claim: Claim): Promise<BeginResult> {
-    return this.#writer.run(claim, () => begin(this.db, request, claim));
-  }
-
-  mark(change: TurnMark, claim: Claim): Promise<Marked | NotRunning> {
-    return this.#writer.run(claim, () => mark(this.db, change, claim));
-  }
-
-  settle(settlement: Settlement, claim: Claim): Promise<SettleResult> {
-    return this.#writer.run(claim, () => settle(this.db, settlement, claim));
-  }
-
-  attempt(request: { deliveryId: number; now: number }, claim: Claim): Promise<DeliveryRow | NotDue> {
-    return this.#writer.run(claim, () => attempt(this.db, request, claim));
-  }
-
-  delivered(report: DeliveryReport, claim: Claim): Promise<void> {
-    return this.#writer.run(claim, () => delivered(this.db, report));
-  }
-
-  keep(change: KeepChange, claim: Claim): Promise<KeepResult> {
-    return this.#writer.run(claim, () => keep(this.db, change));
-  }
-
+export interface SqliteStore extends Store {
   /** Commits and verbs so far, and so how many verbs share a commit. */
-  get counters(): { readonly commits: number; readonly verbs: number } {
-    return this.#writer.counters;
-  }
+  readonly counters: { readonly commits: number; readonly verbs: number };
+}
 
-  async close(): Promise<void> {
-    this.#writer.close();
-    this.#writer.checkpoint();
-    this.#files.close(() => this.db.close());
-  }
+/** The embedded store: one SQLite file (WAL, synchronous FULL, group commit), one writing process. */
+function createSqliteStore(db: Database, clock: Clock, on: GroupCommitFile): SqliteStore {
+  const writer = new GroupCommit(db, clock, on);
+  return {
+    ...createReader(db),
+    claim: (holder) =>
+      writer.run(null, () => {
+        const row = db.get<{ value: string }>("UPDATE meta SET value = value + 1 WHERE key = 'boot' RETURNING value")!;
+        return { holder, epoch: Number(row.value) };
+      }),
+    admit: (batch, claim) => writer.run(claim, () => admit(db, batch, claim)),
+    begin: (request, claim) => writer.run(claim, () => begin(db, request, claim)),
+    mark: (change, claim) => writer.run(claim, () => mark(db, change, claim)),
+    settle: (settlement, claim) => writer.run(claim, () => settle(db, settlement, claim)),
+    attempt: (request, claim) => writer.run(claim, () => attempt(db, request, claim)),
+    delivered: (report, claim) => writer.run(claim, () => delivered(db, report)),
+    keep: (change, claim) => writer.run(claim, () => keep(db, change)),
+    get counters() {
+      return writer.counters;
+    },
+    async close() {
+      writer.close();
+      writer.checkpoint();
+      on.files.close(() => db.close());
+    },
+  };
 }
 
 /**
@@ -122,11 +80,8 @@ export function openSqliteStore(options: {
       migrate(db, schemaVersion(db));
       marker.bear();
       lock?.booted();
-      return new SqliteStore(db, options.clock, {
-        files: new OpenFiles({ path, log: `${fileBehind(path)}-wal` }),
-        marker,
-        onTrouble,
-      });
+      const files = new OpenFiles({ path, log: `${fileBehind(path)}-wal` });
+      return createSqliteStore(db, options.clock, { files, marker, onTrouble });
     } catch (error) {
       db.close();
       throw error;
@@ -140,7 +95,7 @@ export interface StateFiles {
   readonly lock: string;
 }
 
-/** Whether there is a state, as a command asks that runs beside the gateway or without one. Throws `store_corrupt` as a start would (E5). */
+/** True if there is a state; for commands, which run beside a gateway or without one. Throws `store_corrupt` as a start would (E5). */
 export function hasState({ state, lock }: StateFiles): boolean {
   return atPath(state, () => findState(state, { hasBooted: hasBooted(lock), isHeld: readLock(lock) !== null }));
 }
@@ -155,7 +110,7 @@ export function openSqliteReader(path: string, lock?: string): { reader: StoreRe
       requireSchema(db, { path, version, mayBeNew: lock === undefined || !hasBooted(lock) });
       if (version < newest)
         throw new TertuliaError("store_older", `${path} has schema ${version}, this Tertulia reads ${newest}.`);
-      return { reader: new SqliteReader(db), close: () => db.close() };
+      return { reader: createReader(db), close: () => db.close() };
     } catch (error) {
       db.close();
       throw error;
@@ -233,7 +188,7 @@ function touchTrees(db: Database): void {
   }
 }
 
-/** What SQLite's own check of the whole file says: `ok`, or the first damage. */
+/** Runs SQLite's own check of the whole file: returns `ok`, or the first damage. */
 export function checkFile(path: string): string {
   return atPath(path, () => {
     const db = new Database(path, { readOnly: true });

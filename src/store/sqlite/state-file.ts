@@ -33,7 +33,7 @@ interface Header {
   readonly mark: FileMark;
 }
 
-/** What was committed to a log: the state of the file after it. */
+/** The state of the file after the commits in its log. */
 interface Log {
   readonly pageSize: number;
   readonly pages: number;

@@ -1,36 +1,25 @@
-import { oneLine } from "../../context/untrusted.ts";
-import { type Command, type CommandAnswer, type OpenQuestion, onlySays } from "./command.ts";
+import { oneLine } from "../../text/untrusted.ts";
+import { type CommandAnswer, type CommandContext, type OpenQuestion, onlySays } from "./command.ts";
 
-/** H12: answers what the agent asks leave for. Whether the speaker may is decided in `admit`. */
-export const allow: Command = {
-  name: "allow",
-  aliases: [],
-  summary: "/allow [n]     let the agent do what it asks leave for; n is the answer's number, otherwise once",
-  async run(context) {
-    const question = context.questions.at(0);
-    if (question === undefined) return nothing();
-    const { options } = question;
-    const chosen =
-      context.args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(context.args) - 1];
-    if (chosen === undefined) return onlySays(`There is no such answer.\n${asked(question)}`);
-    return answer(context.questions, chosen.id, chosen.label);
-  },
-};
+/** H12: answers the agent's oldest open question with one of its options. */
+export function allow({ args, questions }: CommandContext): CommandAnswer {
+  const question = questions.at(0);
+  if (question === undefined) return nothing();
+  const { options } = question;
+  const chosen = args === "" ? options.find(({ kind }) => kind.startsWith("allow")) : options[Number(args) - 1];
+  if (chosen === undefined) return onlySays(`There is no such answer.\n${asked(question)}`);
+  return answer(questions, chosen.id, chosen.label);
+}
 
-export const deny: Command = {
-  name: "deny",
-  aliases: [],
-  summary: "/deny          refuse what the agent asks leave for",
-  async run(context) {
-    return context.questions.length === 0 ? nothing() : answer(context.questions, null, "denied");
-  },
-};
+export function deny({ questions }: CommandContext): CommandAnswer {
+  return questions.length === 0 ? nothing() : answer(questions, null, "denied");
+}
 
 function nothing(): CommandAnswer {
   return onlySays("The agent asks for nothing here now.");
 }
 
-/** The oldest one is answered; where there are more it is said which that was, and what is asked next. */
+/** Answers the oldest question. Where there are more, the reply names it and the next one. */
 function answer([question, next]: readonly OpenQuestion[], optionId: string | null, label: string): CommandAnswer {
   const { turnId, id, title } = question!;
   const which = next === undefined ? {} : { title: oneLine(title), next: oneLine(next.title) };
@@ -44,7 +33,7 @@ function asked({ title, options }: OpenQuestion): string {
   return [oneLine(title), ...options.map(({ label }, n) => `  ${n + 1}  ${oneLine(label)}`)].join("\n");
 }
 
-/** A plain answer to an open question, where the door has no buttons: the command it stands for. */
+/** The command that a plain "yes", "no" or number stands for, at a door without buttons; null for other words. */
 export function plainAnswer(text: string): string | null {
   const word = text.trim().toLocaleLowerCase();
   if (/^[1-9]$/.test(word)) return `/allow ${word}`;

@@ -1,28 +1,29 @@
-import { type Config, defaultRuntimeOf, runtimeOf } from "../../config.ts";
+import { type Config, defaultRuntimeOf, runtimeOf } from "../../config/config.ts";
 import { type AgentFacts, factsFor } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
-import { parseOwnDoorChatId } from "../../conversation/session-key.ts";
+import { parseLocalDoorChatId } from "../../conversation/session-key.ts";
 import type { Platform, Source } from "../../message/source.ts";
-import type { ConversationRow, StoreReader } from "../../store/store.ts";
+import type { RuntimePool } from "../../runtime/runtime-pool.ts";
+import type { StoreReader } from "../../store/readers.ts";
+import type { ConversationRow } from "../../store/rows.ts";
 import type { Clock } from "../../util/clock.ts";
+import type { Turns } from "../turns.ts";
 import { type CommandAnswer, type CommandContext, type OpenQuestion, onlySays } from "./command.ts";
 import { commandOf } from "./commands.ts";
 
-/** What commands may look at, wherever they are typed. */
+/** The parts of the gateway that commands read. */
 export interface CommandMeans {
-  readonly config: Config;
-  readonly reader: StoreReader;
+  readonly config: () => Config;
+  readonly store: StoreReader;
   readonly clock: Clock;
-  /** Where a session's agent is: warm, busy, cold. */
-  readonly warmth: (sessionId: string) => string;
-  /** What a person is told of an agent on a runtime (R5). */
+  readonly pool: Pick<RuntimePool, "stateOf">;
+  /** An agent on a runtime, as it is described to people (R5). */
   readonly about: (agent: string, runtime: string) => AgentFacts;
-  /** What the agent asks leave for there. */
-  readonly questionsOf: (conversationId: number) => readonly OpenQuestion[];
+  readonly turns: Pick<Turns, "questionsOf">;
 }
 
-/** Where a command is typed. */
-export interface CommandPlace {
+/** The place where a command is typed, and its speaker. */
+interface CommandPlace {
   readonly agent: string;
   readonly key: string;
   readonly source: Source;
@@ -31,46 +32,47 @@ export interface CommandPlace {
   readonly conversation: ConversationRow | null;
 }
 
-/** What a slash command comes to; null for plain words. */
+/** The answer to a slash command; null for plain words. */
 export async function answerCommand(
   text: string,
   place: CommandPlace,
-  { config, reader, clock, warmth, about, questionsOf }: CommandMeans,
+  { store, clock, pool, about, turns, ...means }: CommandMeans,
 ): Promise<CommandAnswer | null> {
   const found = commandOf(text);
   if (found === null) return null;
   if ("unknown" in found) return onlySays(`There is no command /${found.unknown}. /help lists them.`);
+  const config = means.config();
   const { agent, conversation } = place;
   const isForSpeaker = ({ isAskedThere }: OpenQuestion): boolean =>
     isAskedThere || place.speaker.person?.role === "owner";
   const runtimeHere = runtimeAt(config, { ...place, platform: place.source.platform });
   const aboutOn = (runtime: string) => factsFor(about(agent, runtime), isOwnersAlone(place));
-  return found.command.run({
+  return found.command.act({
     ...place,
     config,
-    reader,
-    warmth,
+    reader: store,
+    handleState: (sessionId) => pool.stateOf(sessionId),
     runtimeHere,
     about: aboutOn(runtimeHere.name),
     aboutOn,
-    questions: conversation === null ? [] : questionsOf(conversation.id).filter(isForSpeaker),
+    questions: conversation === null ? [] : turns.questionsOf(conversation.id).filter(isForSpeaker),
     args: found.args,
     now: clock.now(),
   });
 }
 
-/** Whether the owner speaks in a direct chat of her own: what is answered there nobody else reads. */
+/** Whether the owner speaks in a direct chat of their own, where nobody else reads the answer. */
 export function isOwnersAlone({
   speaker: { person },
   source,
   conversation,
 }: Omit<CommandPlace, "agent" | "key">): boolean {
   if (person?.role !== "owner" || source.chatType !== "dm") return false;
-  const whose = conversation === null ? parseOwnDoorChatId(source.chatId ?? "")?.personId : conversation.personId;
+  const whose = conversation === null ? parseLocalDoorChatId(source.chatId ?? "")?.personId : conversation.personId;
   return (whose ?? person.id) === person.id;
 }
 
-/** What runs a conversation, seen or not yet, and what would if nobody had switched it (B7). */
+/** The conversation's runtime, and the one that would run it if nobody had switched it (B7). The conversation need not exist yet. */
 export function runtimeAt(
   config: Config,
   place: { agent: string; key: string; platform: Platform; conversation: ConversationRow | null },

@@ -1,7 +1,7 @@
-import { originOf, rulesFor } from "../../config.ts";
+import { originOf, rulesFor } from "../../config/config.ts";
 import { describePolicy, isTimeZone, nextResetAt, type ResetPolicy } from "../../conversation/reset-policy.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
+import { type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
 
 const LONGEST_MINUTES = 525_600;
@@ -9,30 +9,25 @@ const UNIT_MINUTES: Readonly<Record<string, number>> = { m: 1, min: 1, h: 60, d:
 const USAGE =
   "/autoreset status, off, default, idle TIME (such as 30m, 2h or 3d), or daily HOUR [ZONE] (such as daily 04:00 Europe/Berlin).";
 
-/** R1: the chat's own reset policy, the highest layer. Who may set it is decided in `admit`. */
-export const autoreset: Command = {
-  name: "autoreset",
-  aliases: [],
-  summary: "/autoreset [status|off|default|idle 2h|daily 04:00 [zone]]  when time alone ends a session here",
-  async run(context) {
-    const [word = "status", ...rest] = context.args.split(/\s+/).filter((part) => part !== "");
-    const { policy: base } = policyHere(context);
-    switch (word.toLowerCase()) {
-      case "status":
-        return onlySays(await statusOf(context));
-      case "off":
-        return set(context, { ...base, mode: "none" });
-      case "default":
-        return set(context, null);
-      case "idle":
-        return idle(context, base, rest);
-      case "daily":
-        return daily(context, base, rest);
-      default:
-        return onlySays(`There is no /autoreset ${word}. It takes: ${USAGE}`);
-    }
-  },
-};
+/** R1: the chat's own reset policy, the highest layer. */
+export async function autoreset(context: CommandContext): Promise<CommandAnswer> {
+  const [word = "status", ...rest] = context.args.split(/\s+/).filter((part) => part !== "");
+  const { policy: base } = policyHere(context);
+  switch (word.toLowerCase()) {
+    case "status":
+      return onlySays(await statusOf(context));
+    case "off":
+      return set(context, { ...base, mode: "none" });
+    case "default":
+      return set(context, null);
+    case "idle":
+      return idle(context, base, rest);
+    case "daily":
+      return daily(context, base, rest);
+    default:
+      return onlySays(`There is no /autoreset ${word}. It takes: ${USAGE}`);
+  }
+}
 
 function set(context: CommandContext, policy: ResetPolicy | null): CommandAnswer {
   const text =

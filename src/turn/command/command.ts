@@ -1,21 +1,23 @@
-import type { Config } from "../../config.ts";
+import type { Config } from "../../config/config.ts";
 import type { AgentFacts } from "../../conversation/agent-facts.ts";
 import type { Speaker } from "../../conversation/person.ts";
 import type { Notice } from "../../message/notice.ts";
 import type { Source } from "../../message/source.ts";
 import type { PermissionOption } from "../../runtime/runtime.ts";
-import type { CommandEvent, ConversationRow, StoreReader } from "../../store/store.ts";
+import type { CommandEvent } from "../../store/events.ts";
+import type { ConversationReader, TurnReader } from "../../store/readers.ts";
+import type { ConversationRow } from "../../store/rows.ts";
 
-/** What a slash command may look at; what it changes is the effect it returns, carried out inside `admit`. */
+/** The facts that a slash command reads. It changes nothing itself: `admit` carries out the effect that it returns. */
 export interface CommandContext {
   readonly config: Config;
-  readonly reader: StoreReader;
+  readonly reader: TurnReader & ConversationReader;
   readonly agent: string;
-  /** What a person is told of it (R5). */
+  /** The agent as it is described to the speaker (R5). */
   readonly about: AgentFacts;
-  /** The same, as if another runtime ran it. */
+  /** The same description, as if another runtime ran the agent. */
   aboutOn(runtime: string): AgentFacts;
-  /** What runs this conversation, and what would if nobody had switched it (B7). */
+  /** The conversation's runtime, and the one that would run it if nobody had switched it (B7). */
   readonly runtimeHere: { readonly name: string; readonly configured: string };
   readonly source: Source;
   /** Null before the first message of a conversation. */
@@ -24,10 +26,10 @@ export interface CommandContext {
   readonly speaker: Speaker;
   readonly args: string;
   readonly now: number;
-  /** What the agent asks leave for in this conversation's running turn, the oldest first. */
+  /** The agent's open permission questions that the speaker may answer, the oldest first. */
   readonly questions: readonly OpenQuestion[];
-  /** Where a session runs warm, as the pool sees it. */
-  warmth(sessionId: string): string;
+  /** The state of the session's warm handle. */
+  handleState(sessionId: string): string;
 }
 
 export interface OpenQuestion {
@@ -35,16 +37,16 @@ export interface OpenQuestion {
   readonly id: string;
   readonly title: string;
   readonly options: readonly PermissionOption[];
-  /** Whether who asked sees it at that door; otherwise it is for the owner, wherever she watches (H12). */
+  /** Whether the question is shown at the turn's door; elsewhere it is for the owner, at any door where they watch (H12). */
   readonly isAskedThere: boolean;
 }
 
 export interface Command {
   readonly name: string;
-  readonly aliases: readonly string[];
-  /** One line for /help. */
-  readonly summary: string;
-  run(context: CommandContext): Promise<CommandAnswer>;
+  readonly aliases?: readonly string[];
+  /** Its line in /help. */
+  readonly help: string;
+  act(context: CommandContext): CommandAnswer | Promise<CommandAnswer>;
 }
 
 export interface CommandAnswer {
@@ -52,7 +54,7 @@ export interface CommandAnswer {
   readonly reply: Notice;
 }
 
-/** Changes nothing. */
+/** The answer of a command that changes nothing. */
 export function onlySays(text: string): CommandAnswer {
   return { effect: { kind: "none" }, reply: { code: "text", args: { text } } };
 }

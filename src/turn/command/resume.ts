@@ -1,36 +1,30 @@
 import { doorOf } from "../../conversation/door.ts";
-import type { SessionRow } from "../../store/store.ts";
+import type { SessionRow } from "../../store/rows.ts";
 import { when } from "../../util/when.ts";
-import { type Command, type CommandContext, onlySays } from "./command.ts";
+import { type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 
 const LISTED = 10;
-/** How many of the last sessions a title is looked for in. */
+/** The number of last sessions among which a title is looked for. */
 export const SEARCHED = 500;
 
-/** R6: lists the caller's own sessions of this agent, and goes back to one. Whether he may is decided in `admit`. */
-export const resume: Command = {
-  name: "resume",
-  aliases: [],
-  summary: "/resume [n|title]  your sessions with this agent; with a number or the beginning of a title, back to it",
-  async run(context) {
-    const sessions = await sessionsFor(context);
-    if (context.args === "") return onlySays(listed(context, sessions.slice(0, LISTED)));
-    const found = chosen(sessions, context.args);
-    if (found.length === 1)
-      return {
-        effect: { kind: "resume", sessionId: found[0]!.id },
-        reply: { code: "session_resumed", args: {} },
-      };
-    const asked = JSON.stringify(context.args);
-    if (found.length === 0)
-      return onlySays(`No session of yours is number ${asked}, or begins so. /resume lists them.`);
-    return onlySays(
-      `Several sessions begin with ${asked}:\n${lines(context, found.slice(0, LISTED))}\nSay more of the title, or the session's id.`,
-    );
-  },
-};
+/** R6: lists the speaker's own sessions with this agent, or goes back to one. */
+export async function resume(context: CommandContext): Promise<CommandAnswer> {
+  const sessions = await sessionsFor(context);
+  if (context.args === "") return onlySays(listed(context, sessions.slice(0, LISTED)));
+  const found = chosen(sessions, context.args);
+  if (found.length === 1)
+    return {
+      effect: { kind: "resume", sessionId: found[0]!.id },
+      reply: { code: "session_resumed", args: {} },
+    };
+  const asked = JSON.stringify(context.args);
+  if (found.length === 0) return onlySays(`No session of yours is number ${asked}, or begins so. /resume lists them.`);
+  return onlySays(
+    `Several sessions begin with ${asked}:\n${lines(context, found.slice(0, LISTED))}\nSay more of the title, or the session's id.`,
+  );
+}
 
-/** In a room those of the room: what is one's own is not shown where others read along. */
+/** The speaker's sessions; in a room the room's, for nobody's own sessions are shown where others read along. */
 async function sessionsFor({ reader, agent, speaker, conversation }: CommandContext): Promise<readonly SessionRow[]> {
   if (conversation !== null && conversation.personId === null) {
     return reader.sessions({ conversationId: conversation.id, limit: SEARCHED });
@@ -39,7 +33,7 @@ async function sessionsFor({ reader, agent, speaker, conversation }: CommandCont
   return reader.sessions({ personId: speaker.person.id, agent, limit: SEARCHED });
 }
 
-/** By its id, its number in the list, or the beginning of its title; a whole title goes before a longer one. */
+/** The sessions that `asked` may mean: by id, number in the list, or beginning of the title. A whole title goes before a longer one. */
 export function chosen(sessions: readonly SessionRow[], asked: string): readonly SessionRow[] {
   const named = sessions.find((session) => session.id === asked);
   if (named !== undefined) return [named];

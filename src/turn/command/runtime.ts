@@ -1,26 +1,21 @@
 import { when } from "../../util/when.ts";
-import { type Command, type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
+import { type CommandAnswer, type CommandContext, onlySays } from "./command.ts";
 import { sessionOf } from "./session-of.ts";
 
-/** B7: what runs this conversation. Whether the speaker may switch it is decided in `admit`. */
-export const runtime: Command = {
-  name: "runtime",
-  aliases: [],
-  summary: "/runtime [name|back|default]  what runs this conversation; with a name, that runs it from now on",
-  async run(context) {
-    const { config, conversation, args } = context;
-    const before = conversation?.runtime.before ?? null;
-    if (args === "") return onlySays(await listed(context));
-    if (args === "default") return to(context, null, context.runtimeHere.configured);
-    if (args === "back") {
-      if (before === null) return onlySays("Nothing was switched here yet.");
-      if (config.runtimes[before] === undefined) return onlySays(unknown(before, " any more", await listed(context)));
-      return to(context, before, before);
-    }
-    if (config.runtimes[args] === undefined) return onlySays(unknown(args, "", await listed(context)));
-    return to(context, args, args);
-  },
-};
+/** B7: lists the runtimes, or switches the conversation to another one. */
+export async function runtime(context: CommandContext): Promise<CommandAnswer> {
+  const { config, conversation, args } = context;
+  const before = conversation?.runtime.before ?? null;
+  if (args === "") return onlySays(await listed(context));
+  if (args === "default") return to(context, null, context.runtimeHere.configured);
+  if (args === "back") {
+    if (before === null) return onlySays("Nothing was switched here yet.");
+    if (config.runtimes[before] === undefined) return onlySays(unknown(before, " any more", await listed(context)));
+    return to(context, before, before);
+  }
+  if (config.runtimes[args] === undefined) return onlySays(unknown(args, "", await listed(context)));
+  return to(context, args, args);
+}
 
 function unknown(name: string, since: string, list: string): string {
   return `There is no runtime ${JSON.stringify(name)}${since}.\n${list}`;

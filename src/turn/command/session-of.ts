@@ -1,9 +1,9 @@
-import { rulesFor } from "../../config.ts";
+import { rulesFor } from "../../config/config.ts";
 import { bindingFault, bindingState, isAmongOwn, type Readers } from "../../conversation/binding.ts";
-import type { BindingRow, ConversationRow, SessionRow } from "../../store/store.ts";
+import type { BindingRow, ConversationRow, SessionRow } from "../../store/rows.ts";
 import type { CommandContext } from "./command.ts";
 
-/** The session that a conversation speaks in, as far as can be seen without speaking: bound, configured, its own (H4). */
+/** The session that a conversation speaks in now: the bound one, the configured one, or its own (H4). */
 export async function sessionOf(context: CommandContext): Promise<SessionRow | null> {
   const { config, reader, agent, conversation } = context;
   if (conversation === null) return null;
@@ -20,7 +20,7 @@ export async function sessionOf(context: CommandContext): Promise<SessionRow | n
   return conversation.currentSession === null ? null : reader.session(conversation.currentSession);
 }
 
-/** The binding that holds there. One that the next message will end is no word to those who read along (H7, H10). */
+/** The conversation's valid binding. One that the next message will end is not shown to those who read along (H7, H10). */
 export async function boundOf(context: CommandContext): Promise<{ binding: BindingRow; session: SessionRow } | null> {
   const { reader, agent, conversation, now } = context;
   if (conversation === null) return null;
@@ -33,7 +33,7 @@ export async function boundOf(context: CommandContext): Promise<{ binding: Bindi
   return null;
 }
 
-/** Whoever types the command reads its answer, although his words are not stored yet. */
+/** The conversation's readers. The speaker counts, although their words are not stored yet. */
 async function readersOf(
   { config, reader, agent, source, speaker }: CommandContext,
   { key, personId, placeId }: ConversationRow,

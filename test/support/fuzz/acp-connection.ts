@@ -1,6 +1,6 @@
 /** A real process that speaks ACP at random: through its pipe, the connection, and the turn. */
 import { fileURLToPath } from "node:url";
-import { inheritedEnvironment } from "../../../src/config.ts";
+import { inheritedEnvironment } from "../../../src/config/config.ts";
 import { createAcpRuntime } from "../../../src/runtime/acp/acp-runtime.ts";
 import { acpAgent } from "../../../src/runtime/acp/presets.ts";
 import type { AgentSession, TurnResult } from "../../../src/runtime/runtime.ts";

@@ -28,7 +28,7 @@ export function createChance(seed: number): Chance {
 }
 
 /** Pieces that make texts which readers and patterns stumble over. */
-export const PIECES: readonly string[] = [
+const PIECES: readonly string[] = [
   "a",
   "a.",
   "a-",

@@ -4,14 +4,14 @@ import { createEchoMark } from "../../../src/channel/xmpp/echo-mark.ts";
 import { Occupants, readPresence } from "../../../src/channel/xmpp/occupants.ts";
 import { readMessage } from "../../../src/channel/xmpp/read-stanza.ts";
 import { RoomReader } from "../../../src/channel/xmpp/room-reader.ts";
-import { type House, meaningOf, whoWrote } from "../../../src/conversation/gate.ts";
+import { type AccessPolicy, meaningOf, whoWrote } from "../../../src/conversation/gate.ts";
 import { systemClock } from "../../../src/util/clock.ts";
 import { type Chance, hostileText } from "./chance.ts";
 import type { FuzzTarget } from "./fuzz.ts";
 
 const ROOM = "core@rooms.example.org";
 const ACCOUNT = "nova@example.org";
-const HOUSE: House = {
+const HOUSE: AccessPolicy = {
   agent: { name: "nova", names: ["nova", "诺娃"], mentionFormat: "@{name}", answer: "addressed" },
   names: ["nova", "诺娃", "nova2", "mohe"],
   agents: new Map([[`xmpp ${ACCOUNT}`, "nova"]]),
@@ -100,7 +100,7 @@ export function xmppReader(): FuzzTarget {
       RoomReader["read"]
     >[0])) {
       if (heard.kind !== "message") continue;
-      meaningOf(heard, whoWrote(heard, HOUSE, { colleague: null, address: null }), HOUSE, false);
+      meaningOf(heard, whoWrote(heard, HOUSE, { siblingAgent: null, address: null }), HOUSE, false);
     }
   };
   return {
