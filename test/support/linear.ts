@@ -142,7 +142,7 @@ export const GROWERS: readonly Grower[] = [
 /** Below that many ms nothing is slow, and no clock tells a ratio. */
 const FLOOR_MS = 8;
 const MOST_RATIO = 3;
-const TRIES = 5;
+const TRIES = 25;
 
 export function cpuMs(work: () => unknown): number {
   const before = process.cpuUsage();
