@@ -267,7 +267,8 @@ const graphemes = new Intl.Segmenter();
 /** The column after writing `text` from `column`; `columns` itself means that the row is full and the next character wraps. */
 export function columnAfter(column: number, text: string, columns: number): number {
   let at = column;
-  for (const { segment } of graphemes.segment(text)) {
+  // A lone half of a character is shown as U+FFFD, and is dear to segment.
+  for (const { segment } of graphemes.segment(text.toWellFormed())) {
     if (segment === "\n") at = 0;
     else if (segment === "\t") at = Math.min(columns - 1, (Math.floor(at / TAB) + 1) * TAB);
     else {
