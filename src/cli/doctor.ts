@@ -375,7 +375,7 @@ function openDoorFindings(http: Config["http"]): readonly Finding[] {
     {
       check,
       state: "warn",
-      text: `HTTP on ${http.host} is open to other machines: there, whoever bears a token gets in, and tokens travel unencrypted.`,
+      text: `HTTP on ${http.host} is open to other machines: there, whoever has a token gets in, and tokens travel unencrypted.`,
       remedy: "Set http.host to 127.0.0.1, or put a proxy with TLS in front of it.",
     },
   ];

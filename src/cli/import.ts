@@ -39,7 +39,7 @@ interface Destination {
 export function importCommand(bring: Command): void {
   bring
     .command("hermes")
-    .description("the sessions of a Hermes state.db, with their messages; twice is once")
+    .description("the sessions of a Hermes state.db, with their messages; safe to repeat")
     .requiredOption("--state <path>", "the state.db of Hermes; it is only read")
     .option("--agent <name>", "the agent they become sessions of (default the configured one)")
     .option("--owner <platform:id...>", "whose direct chats are the owner's, as in telegram:42")

@@ -36,7 +36,7 @@ export interface Readers {
   readonly othersRead: boolean;
 }
 
-/** Whether nobody but the session's owner reads along: else a binding has to be shared in so many words (H7). */
+/** True where nobody but the owner of the session reads along; elsewhere a binding has to be shared explicitly (H7). */
 export function isAmongOwn(
   { personId, isShared, othersRead }: Readers,
   session: { ownerPerson: string | null },

@@ -126,7 +126,7 @@ test("D6: a long text without spaces, or with many signs, takes no time", () => 
   expect(performance.now() - from).toBeLessThan(5_000);
 });
 
-// Of the kind: any text that is long, of signs, of words, of names without values, or of beginnings without ends.
+// The kind: every text that is long, of signs, of words, of names without values, or of beginnings without ends.
 test.each([
   "=",
   "@:",
